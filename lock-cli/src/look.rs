@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use onelock::{Entry, Fair, Inspection, Lease, Level, Options, Wakes};
+use onelock::{Entry, Inspection, Level, Options};
 use serde_json::{Value, json};
 
 use crate::args::{Check, Info, Status};
@@ -69,18 +69,7 @@ fn millis(duration: Duration) -> u64 {
 impl Info {
     pub(crate) async fn carry_out(self) -> Result<Exit, Failure> {
         let info = self.server.open(Options::default()).await?.info();
-        let lease = match info.lease {
-            Lease::Lock => "lock",
-            Lease::Session => "session",
-        };
-        let fair = match info.fair {
-            Fair::No => "no",
-            Fair::PerProcess => "per process",
-        };
-        let wakes = match info.wakes {
-            Wakes::Pushed => "pushed",
-            Wakes::Polled => "polled",
-        };
+        let (lease, fair, wakes) = (info.lease.as_str(), info.fair.as_str(), info.wakes.as_str());
         if self.json {
             print::line(json!({
                 "backend": info.backend,

@@ -8,13 +8,15 @@ use std::time::Duration;
 
 use tokio::runtime::Builder;
 
-use crate::client::{Client, Options};
-use crate::driver::{Finding, Inspection, LossReason, Revoked, When};
+use crate::client::Client;
+use crate::driver::{Finding, Inspection, Revoked, When};
+use crate::ending::{Ending, LossReason};
 use crate::error::{Error, Result};
-use crate::guard::{Ending, Guard};
+use crate::guard::Guard;
 use crate::lock::Lock;
 use crate::multi::{MultiGuard, MultiLock};
 use crate::name::Name;
+use crate::options::Options;
 use crate::owner::OwnerBytes;
 
 /// Opens a client for a program without async.
@@ -119,7 +121,7 @@ impl Lock {
 fn finish<T>(guard: Guard, work: impl FnOnce(&Guard) -> T) -> Result<T> {
     let out = work(&guard);
     let held = guard.check();
-    let _: Ending = guard.blocking_release();
+    guard.blocking_release();
     held.map(|()| out)
 }
 
@@ -162,7 +164,7 @@ impl MultiLock {
         let guard = self.blocking_acquire()?;
         let out = work(&guard);
         let held = guard.check();
-        let _: Ending = guard.blocking_release();
+        guard.blocking_release();
         held.map(|()| out)
     }
 }

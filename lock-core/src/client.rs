@@ -1,62 +1,29 @@
 //! A client: one driver with a clock, a source of randomness and a place where its claims live.
 
-mod options;
-
+use std::fmt;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::task::AbortHandle;
 
 use crate::clock::Clock;
-use crate::driver::{Driver, Finding, Info};
+use crate::driver::{Context, Driver, Finding, Info};
 use crate::error::{Error, Result};
-use crate::events::{Event, Events};
-use crate::home::{Home, TaskCount};
+use crate::events::Events;
+use crate::home::{Home, SuspendWatch};
+use crate::life::{LONGEST_PATIENCE, Shared};
 use crate::local_queue::LocalQueues;
-use crate::lock::{DEFAULT_TTL, LockBuilder};
-use crate::name::Name;
+use crate::lock::DEFAULT_TTL;
+use crate::lock::builder::LockBuilder;
+use crate::options::{Options, RunsOn};
 use crate::owner::Label;
-use crate::process::Process;
-use crate::random::Random;
-
-pub use options::{Context, Options};
 
 /// A connection to a lock server. Cheap to clone.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Client {
     pub(crate) shared: Arc<Shared>,
     pub(crate) home: Arc<Home>,
-}
-
-/// What claims need of their client. They don't hold the client's home, because that waits for them.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) driver: Arc<dyn Driver>,
-    pub(crate) clock: Clock,
-    pub(crate) random: Random,
-    pub(crate) local_queues: Arc<LocalQueues>,
-    pub(crate) events: Events,
-    pub(crate) label: Label,
-    pub(crate) process: Process,
-    patience: Option<Duration>,
-    closing: watch::Sender<bool>,
-    /// The shortest ttl in use, in milliseconds. It decides how often the client checks for a suspend.
-    shortest_ttl: AtomicU64,
-    /// Stops the task that watches for a suspend, when it is dropped.
-    _watch: Watch,
-}
-
-/// The task that watches for a suspend. It ends with its client.
-#[derive(Debug)]
-struct Watch(AbortHandle);
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 impl Client {
@@ -78,7 +45,7 @@ impl Client {
 
     /// Starts to build a lock with this name. The builder sets its terms.
     pub fn lock(&self, name: impl Into<String>) -> LockBuilder {
-        LockBuilder::new(self.clone(), name.into())
+        LockBuilder::new(self.shared.clone(), self.home.clone(), name.into())
     }
 
     /// Returns what the backend guarantees and can do, as found on the connected server.
@@ -140,7 +107,7 @@ impl Client {
     ///
     /// Cancel safe: called again, it goes on waiting.
     pub async fn shutdown(&self, limit: Duration) -> usize {
-        self.shared.closing.send_replace(true);
+        self.shared.close();
         let task_count = self.home.task_count();
         if self.home.is_inherited() {
             return task_count.count(); // in a fork no task brings it down
@@ -153,11 +120,12 @@ impl Client {
 
     fn start(driver: Arc<dyn Driver>, options: Options, home: Home) -> Client {
         let Options { clock, random, label, patience, observer, .. } = options;
-        let events = Events::new(driver.info().backend, observer);
+        let events = Arc::new(Events::new(driver.info().backend, observer));
         let task_count = home.task_count().clone();
-        let shared = Arc::new_cyclic(|shared| Shared {
+        let shared = Shared {
             driver,
             local_queues: Arc::new(LocalQueues::new(clock.clone())),
+            suspend_watch: SuspendWatch::start(home.handle(), task_count, clock.clone(), events.clone()),
             clock,
             random,
             events,
@@ -165,86 +133,64 @@ impl Client {
             process: home.process(),
             patience,
             closing: watch::Sender::new(false),
-            shortest_ttl: AtomicU64::new(u64::MAX),
-            _watch: Watch(home.handle().spawn(watch_for_suspend(shared.clone(), task_count)).abort_handle()),
-        });
-        Client { shared, home: Arc::new(home) }
+        };
+        Client { shared: Arc::new(shared), home: Arc::new(home) }
     }
 }
 
-/// Notices within a second or a tenth of a ttl that time went on while this process did not run. Costs nothing while no
-/// claim is alive.
-async fn watch_for_suspend(shared: Weak<Shared>, task_count: Arc<TaskCount>) {
-    loop {
-        task_count.wait_until_not_empty().await;
-        let Some(client) = shared.upgrade() else { return };
-        let (clock, step) = (client.clock.clone(), client.watch_step());
-        // Not kept while waiting, so that a client that its users drop can end.
-        drop(client);
-        if let Some(by) = clock.watch(step).await
-            && let Some(client) = shared.upgrade()
-        {
-            client.events.tell(&Event::Jumped { by });
-        }
+impl fmt::Debug for Client {
+    /// One line: which server it is, how many claims the client has there, and of how many names it has a queue.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let info = self.info();
+        f.debug_struct("Client")
+            .field("backend", &info.backend)
+            .field("server", &info.server)
+            .field("identity", &info.identity)
+            .field("claims", &self.home.task_count().count())
+            .field("queues", &self.shared.local_queues.count())
+            .finish_non_exhaustive()
     }
 }
 
-impl Shared {
-    /// Returns how long one request may take: a third of the ttl, within 100 ms and 5 s, so that a renewal has several
-    /// tries.
-    pub(crate) fn patience_for(&self, ttl: Duration) -> Duration {
-        self.patience.unwrap_or_else(|| (ttl / 3).clamp(SHORTEST_PATIENCE, LONGEST_PATIENCE))
-    }
-
-    /// Returns `ttl` if the backend allows it.
-    pub(crate) fn check_ttl(&self, ttl: Duration) -> Result<Duration> {
-        let info = self.driver.info();
-        let (min, max) = (info.min_ttl, info.max_ttl);
-        if ttl < min || ttl > max {
+impl Options {
+    /// Opens a client of the driver that `connect` returns. Meant for backends.
+    ///
+    /// `connect` runs on the client's own runtime, where the driver's connections have to live. Errors name the
+    /// `backend`, and the `server` as people know it.
+    ///
+    /// # Errors
+    ///
+    /// - [`Invalid`](crate::ErrorKind::Invalid): the patience is less than 1 ms; or the client is not dedicated and
+    ///   there is no tokio runtime here.
+    /// - [`Rejected`](crate::ErrorKind::Rejected): the thread of a dedicated client could not be started.
+    /// - Any error of `connect`.
+    pub async fn open<D: Driver, F>(
+        self,
+        backend: &'static str,
+        server: &str,
+        connect: impl FnOnce(Context) -> F,
+    ) -> Result<Client>
+    where
+        F: Future<Output = Result<D>> + Send + 'static,
+    {
+        if self.patience.is_some_and(|patience| patience < LEAST_PATIENCE) {
             return Err(Error::invalid(format!(
-                "the ttl {ttl:?} is outside of this backend's bounds: {min:?} to {max:?}"
+                "the patience must be at least {LEAST_PATIENCE:?}: a request needs time for its answer"
             )));
         }
-        self.uses_ttl(ttl);
-        Ok(ttl)
-    }
-
-    /// Returns the ttl nearest to `ttl` that the backend allows.
-    pub(crate) fn nearest_ttl(&self, ttl: Duration) -> Duration {
-        let info = self.driver.info();
-        let ttl = ttl.clamp(info.min_ttl, info.max_ttl);
-        self.uses_ttl(ttl);
-        ttl
-    }
-
-    /// Resolves when the client shuts down. Cancel safe.
-    pub(crate) async fn closing(&self) {
-        // The sender is in this struct: it is not dropped before.
-        let _: Result<_, _> = self.closing.subscribe().wait_for(|closing| *closing).await;
-    }
-
-    pub(crate) fn is_closing(&self) -> bool {
-        *self.closing.borrow()
-    }
-
-    /// Adds to an error where it happened.
-    pub(crate) fn at(&self, operation: &'static str, name: Option<&Name>, error: Error) -> Error {
-        let info = self.driver.info();
-        error.at(info.backend, &info.server, operation, name)
-    }
-
-    fn uses_ttl(&self, ttl: Duration) {
-        let millis = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
-        self.shortest_ttl.fetch_min(millis, Ordering::Relaxed);
-    }
-
-    fn watch_step(&self) -> Duration {
-        Duration::from_millis(self.shortest_ttl.load(Ordering::Relaxed) / 10)
-            .clamp(SHORTEST_STEP, LONGEST_STEP)
+        let home = match self.runs_on {
+            RunsOn::CallersRuntime => Home::current()?,
+            RunsOn::OwnThread => Home::dedicated(self.clock.clone())?,
+        };
+        let patience = self.patience.unwrap_or(LONGEST_PATIENCE);
+        let context = Context { clock: self.clock.clone(), random: self.random.clone(), patience };
+        // Boxed: a driver's own futures nest deeply, and a program that can open several backends would not compile
+        // without the box (the compiler limits the depth of types).
+        let connecting = Box::pin(connect(context));
+        let driver = home.run(connecting).await.map_err(|e| e.at(backend, server, "connect", None))?;
+        Ok(Client::start(Arc::new(driver), self, home))
     }
 }
 
-const SHORTEST_PATIENCE: Duration = Duration::from_millis(100);
-const LONGEST_PATIENCE: Duration = Duration::from_secs(5);
-const SHORTEST_STEP: Duration = Duration::from_millis(20);
-const LONGEST_STEP: Duration = Duration::from_secs(1);
+/// No server answers in less time.
+const LEAST_PATIENCE: Duration = Duration::from_millis(1);

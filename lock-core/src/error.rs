@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::entry::Entry;
 use crate::name::Name;
 
 /// A result of this library.
@@ -45,6 +46,7 @@ struct Inner {
     kind: ErrorKind,
     message: String,
     context: Option<Context>,
+    holder: Option<Entry>,
     retry_in: Option<Duration>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
@@ -59,7 +61,8 @@ struct Context {
 
 impl Error {
     fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error(Box::new(Inner { kind, message: message.into(), context: None, retry_in: None, source: None }))
+        let (message, context, holder, retry_in, source) = (message.into(), None, None, None, None);
+        Error(Box::new(Inner { kind, message, context, holder, retry_in, source }))
     }
 
     /// Makes an error of the kind `Timeout`: the caller's wait ran out.
@@ -103,6 +106,12 @@ impl Error {
     #[must_use]
     pub fn with_retry_in(mut self, after: Duration) -> Error {
         self.0.retry_in = Some(after);
+        self
+    }
+
+    /// Adds the holder that the caller waited for.
+    pub(crate) fn with_holder(mut self, holder: Entry) -> Error {
+        self.0.holder = Some(holder);
         self
     }
 
@@ -151,6 +160,21 @@ impl Error {
     /// Returns the backend on which it happened: `redis`, `memory`, …
     pub fn backend(&self) -> Option<&'static str> {
         self.0.context.as_ref().map(|c| c.backend)
+    }
+
+    /// Returns the address of the server, for people. Never holds a password. `None` for a server without an address.
+    pub fn server(&self) -> Option<&str> {
+        self.0.context.as_ref().map(|c| c.server.as_str()).filter(|server| !server.is_empty())
+    }
+
+    /// Returns what was asked of the library: `connect`, `acquire`, `renew`, `release`, …
+    pub fn operation(&self) -> Option<&'static str> {
+        self.0.context.as_ref().map(|c| c.operation)
+    }
+
+    /// Returns the holder that the caller waited for: of a `Timeout`, where the server has shown the holder.
+    pub fn holder(&self) -> Option<&Entry> {
+        self.0.holder.as_ref()
     }
 
     /// Returns the name for which it happened.

@@ -8,9 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::driver::LossReason;
+use crate::ending::{Ending, LossReason};
 use crate::error::Error;
-use crate::guard::Ending;
 use crate::name::Name;
 use crate::owner::Owner;
 use crate::token::FencingToken;
@@ -91,6 +90,7 @@ pub enum Event<'a> {
 
 /// The reason why a caller does not get a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Refusal {
     /// Another owner holds it.
     Busy,

@@ -5,53 +5,51 @@
 //! [`Lock::acquire`] waits for the lock and returns a [`Guard`]. The lock is renewed in the background while the guard
 //! lives, and released when the guard is dropped.
 //!
-//! Backends implement [`driver::Driver`] and [`driver::Claim`]. What is promised is written in `docs/semantics.md` of
-//! the repository.
+//! This page has what users of locks need. What backends need is in the module [`driver`]: they implement
+//! [`driver::Driver`] and [`driver::Claim`]. What is promised is written in `docs/semantics.md` of the repository.
 
 mod backoff;
 mod blocking;
-mod call;
-mod caller_polled;
-mod claim;
 mod client;
 mod clock;
-mod detached;
 pub mod driver;
+mod ending;
+mod entry;
 mod error;
 mod events;
 mod fence;
 mod guard;
 mod home;
-mod hub;
+mod life;
 mod local_queue;
 mod location;
 mod lock;
 mod multi;
 mod name;
+mod options;
 mod os;
 mod owner;
-mod process;
 mod random;
 mod reentrant;
-#[cfg(feature = "tls")]
-mod tls;
 mod token;
 
 pub use blocking::blocking_open;
-pub use client::{Client, Context, Options};
-pub use clock::{Clock, Instant, Time, Timer};
-pub use detached::detached;
-pub use driver::{Info, LossReason};
+pub use client::Client;
+pub use clock::{Clock, Instant};
+pub use driver::{Fair, Fencing, Finding, Info, Inspection, Lease, Level, Revoked, Wakes, When};
+pub use ending::{Ending, LossReason};
+pub use entry::Entry;
 pub use error::{Effect, Error, ErrorKind, Result};
 pub use events::{Event, Observer, Refusal};
 pub use fence::{Fence, Stale};
-pub use guard::{Ending, Guard};
-pub use hub::{Hub, Subscription};
-pub use location::{Location, parse_duration};
-pub use lock::{DEFAULT_TTL, Lock, LockBuilder};
+pub use guard::Guard;
+pub use location::parse_duration;
+pub use lock::builder::LockBuilder;
+pub use lock::{DEFAULT_TTL, Lock};
 pub use multi::{MultiGuard, MultiLock};
-pub use name::{MAX_NAME, MAX_PREFIX, Name, Prefix, RESERVED_SUFFIX};
+pub use name::{MAX_NAME, MAX_PREFIX, Name};
+pub use options::Options;
 pub use owner::{Label, MAX_LABEL, Owner, OwnerBytes};
-pub use random::{Random, RandomSource};
+pub use random::Random;
 pub use reentrant::Reentrant;
 pub use token::FencingToken;

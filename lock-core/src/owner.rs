@@ -5,7 +5,6 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::name::Name;
 use crate::os;
 use crate::random::Random;
 
@@ -21,12 +20,6 @@ impl Owner {
         let mut bytes = [0; 16];
         random.fill(&mut bytes);
         Owner(bytes)
-    }
-
-    /// Returns the name under which a [`Hub`](crate::Hub) knows a claim that listens to its own lock, and not to a
-    /// name.
-    pub fn to_name(self) -> Name {
-        Name::new(self.to_string()).expect("32 hex digits are a name")
     }
 
     /// Returns the 16 bytes.

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::watch;
 
-use crate::claim::lost_because;
 use crate::error::Result;
 use crate::guard::Hold;
 use crate::name::Name;
@@ -77,7 +76,7 @@ impl Reentrant {
         let hold = self.0.held().get(place).and_then(Weak::upgrade);
         match hold.as_ref().and_then(|hold| hold.loss()) {
             None => Ok(hold),
-            Some(cause) => Err(lost_because(cause)),
+            Some(cause) => Err(cause.to_error()),
         }
     }
 

@@ -8,8 +8,11 @@ mod scripted;
 
 use std::time::Duration;
 
-use lock_core::driver::Call;
-use lock_core::{Effect, ErrorKind, Hub, Name, Prefix, RESERVED_SUFFIX, Random};
+use lock_core::driver::{
+    Busy, Call, Context, Fair, Fencing, Grant, Hub, Info, Inspection, Lease, Mode, Prefix, Queueing,
+    RESERVED_SUFFIX, Request, Revocation, Wakes, When,
+};
+use lock_core::{Clock, Effect, Entry, ErrorKind, FencingToken, Label, Name, Owner, OwnerBytes, Random};
 use scripted::{Script, client, granted, held, ms, pass, released};
 
 fn name(name: &str) -> Name {
@@ -79,4 +82,50 @@ async fn a_hub_tells_its_feed_of_names_that_come_and_go() {
     second.woken().await;
     drop(second);
     assert!(is_told().await && hub.is_empty());
+}
+
+/// A new field gets a value that a backend of today can leave as it is.
+#[test]
+fn what_a_backend_does_not_say_of_its_server_promises_least() {
+    let info = Info::new("toy", "here", Fencing::Always, Lease::Session, ms(10)..=ms(9000));
+    assert_eq!((info.backend, info.server.as_str()), ("toy", "here"));
+    assert_eq!((info.fencing, info.lease), (Fencing::Always, Lease::Session));
+    assert_eq!((info.min_ttl, info.max_ttl), (ms(10), ms(9000)));
+    assert_eq!((info.identity, info.fair, info.wakes), (None, Fair::No, Wakes::Polled));
+    assert_eq!(
+        (info.clock, info.data_loss.as_str()),
+        ("the backend does not say", "the backend does not say")
+    );
+    assert_eq!(info.requests_per_hand_over, 4);
+}
+
+#[test]
+fn requests_are_made_of_what_they_need() {
+    let (random, clock) = (Random::system(), Clock::system());
+    let owner = Owner::mint(&random);
+    let request = Request::new(name("a"), owner, ms(3000), ms(1000), clock.clone());
+    assert_eq!((request.name, request.owner, request.mode), (name("a"), owner, Mode::Exclusive));
+    assert_eq!((request.ttl, request.patience), (ms(3000), ms(1000)));
+    assert_eq!((request.waits, request.label.as_str()), (Queueing::No, ""));
+    let holder = OwnerBytes::new(*b"theirs");
+    let revocation = Revocation::new(holder.clone(), owner, Label::new("ops"), When::Now, ms(700));
+    assert_eq!((revocation.holder, revocation.by, revocation.when), (holder, owner, When::Now));
+    assert_eq!((revocation.label.as_str(), revocation.patience), ("ops", ms(700)));
+    assert_eq!(Context::new(clock, random, ms(500)).patience, ms(500));
+}
+
+#[test]
+fn answers_are_made_of_what_the_server_says() {
+    let token = FencingToken::new(7).unwrap();
+    let grant = Grant::new(token, ms(3000));
+    assert_eq!((grant.token, grant.valid_for, grant.age), (token, ms(3000), Duration::ZERO));
+    assert_eq!(grant.with_age(ms(200)).age, ms(200));
+    let entry = || Entry::new(OwnerBytes::new(*b"theirs"));
+    let busy = Busy::queued().with_free_in(ms(20)).with_holder(entry());
+    assert_eq!((busy.queued, busy.free_in), (true, Some(ms(20))));
+    assert_eq!(busy.holder.unwrap().owner, entry().owner);
+    let busy = Busy::default().with_free_in(None).with_holder(None);
+    assert!(!busy.queued && busy.free_in.is_none() && busy.holder.is_none());
+    let inspection = Inspection::new(Some(entry()), Some(vec![entry(), entry()]));
+    assert!(inspection.holder.is_some() && inspection.waiters.is_some_and(|waiters| waiters.len() == 2));
 }

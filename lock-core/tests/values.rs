@@ -10,11 +10,11 @@ use std::error::Error as _;
 use std::io;
 use std::time::Duration;
 
-use lock_core::driver::{Entry, Fencing, Finding, Level};
+use lock_core::driver::{Context, Location, Prefix, RandomSource};
 use lock_core::{
-    Client, Clock, Context, DEFAULT_TTL, Effect, Error, ErrorKind, Fence, FencingToken, Instant, Label,
-    Location, MAX_LABEL, MAX_NAME, MAX_PREFIX, Name, Options, Owner, OwnerBytes, Prefix, Random,
-    RandomSource, Stale,
+    Client, Clock, DEFAULT_TTL, Effect, Entry, Error, ErrorKind, Fair, Fence, Fencing, FencingToken, Finding,
+    Instant, Label, Lease, Level, MAX_LABEL, MAX_NAME, MAX_PREFIX, Name, Options, Owner, OwnerBytes, Random,
+    Stale, Wakes,
 };
 use scripted::{Script, client, granted, held, ms, pass, released};
 
@@ -64,6 +64,8 @@ fn an_error_is_of_its_kind_and_says_what_happened() {
         assert_eq!(error.is_transient(), matches!(kind, ErrorKind::Unavailable { .. }), "{kind:?}");
         assert_eq!(error.may_have_taken_effect(), kind == ErrorKind::Unavailable { effect: Effect::Unknown });
         assert_eq!((error.retry_in(), error.backend(), error.name()), (None, None, None));
+        assert_eq!((error.operation(), error.server()), (None, None));
+        assert!(error.holder().is_none());
         assert!(error.source().is_none());
     }
     let cause = io::Error::other("the cause");
@@ -80,6 +82,7 @@ async fn an_error_says_where_it_happened() {
     let error = lock.try_acquire().await.unwrap_err();
     assert_eq!((lock.name().as_str(), lock.ttl(), DEFAULT_TTL), ("a", DEFAULT_TTL, Duration::from_secs(30)));
     assert_eq!((error.backend(), error.name()), (Some("scripted"), Some(lock.name())));
+    assert_eq!((error.operation(), error.server()), (Some("acquire"), None), "this server has no address");
     assert_eq!(error.to_string(), "acquire \"a\" on scripted: it refuses");
 }
 
@@ -176,16 +179,13 @@ fn a_url_is_read_part_by_part() {
 
 #[test]
 fn an_entry_names_its_owner_and_says_for_how_long() {
-    let mut entry = Entry {
-        owner: OwnerBytes::new(*b"theirs"),
-        label: Some("deploy@web-3".to_owned()),
-        token: FencingToken::new(7),
-        since: Some(Duration::from_secs(180)),
-        expires_in: Some(Duration::from_secs(12)),
-    };
-    assert_eq!(entry.to_string(), "held by deploy@web-3 for 3 min, lease ends in 12 s");
-    (entry.label, entry.since, entry.expires_in) = (None, None, None);
+    let mut entry = Entry::new(OwnerBytes::new(*b"theirs"));
     assert_eq!(entry.to_string(), "held by \"theirs\"");
+    entry.label = Some("deploy@web-3".to_owned());
+    entry.token = FencingToken::new(7);
+    entry.since = Some(Duration::from_secs(180));
+    entry.expires_in = Some(Duration::from_secs(12));
+    assert_eq!(entry.to_string(), "held by deploy@web-3 for 3 min, lease ends in 12 s");
 }
 
 #[test]
@@ -215,6 +215,36 @@ fn the_tokens_assumption_is_told_in_words() {
 }
 
 #[test]
+fn what_a_lease_belongs_to_and_how_waiters_are_served_are_told_in_words() {
+    assert_eq!([Lease::Lock, Lease::Session].map(Lease::as_str), ["lock", "session"]);
+    assert_eq!([Fair::No, Fair::PerProcess].map(Fair::as_str), ["no", "per process"]);
+    assert_eq!([Wakes::Pushed, Wakes::Polled].map(Wakes::as_str), ["pushed", "polled"]);
+}
+
+/// A line of a log may show a client or a lock: it has to be short, and to say which one it is.
+#[tokio::test(start_paused = true)]
+async fn a_client_and_a_lock_are_shown_in_one_line() {
+    let script = Script::new([granted(ms(900))], [held(ms(900))], [released()]);
+    let client = client(&script).await;
+    let idle = format!("{client:?}");
+    assert!(idle.contains("backend: \"scripted\"") && idle.contains("claims: 0, queues: 0"), "{idle}");
+    let lock = client.lock("ledger").ttl(ms(900)).wait(ms(50)).build().unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let busy = format!("{client:?}");
+    assert!(busy.contains("claims: 1, queues: 1"), "{busy}");
+    let shown = format!("{lock:?}");
+    for part in ["\"ledger\"", "\"scripted\"", "ttl: 900ms", "wait: Some(50ms)", "renewed: true"] {
+        assert!(shown.contains(part), "{shown}");
+    }
+    let builder = format!("{:?}", client.lock("ledger").max_hold(ms(7000)));
+    assert!(builder.contains("\"ledger\"") && builder.contains("max_hold: Some(7s)"), "{builder}");
+    for line in [busy, shown, builder] {
+        assert!(line.len() < 300 && !line.contains('\n'), "{line}");
+    }
+    drop(guard);
+}
+
+#[test]
 fn a_finding_is_what_it_was_made_of() {
     let finding = Finding::new("clock", Level::Warning, "it was set");
     assert_eq!((finding.subject, finding.level), ("clock", Level::Warning));
@@ -234,6 +264,7 @@ async fn a_client_is_opened_with_its_options() {
     };
     let error = own.open("scripted", "a server", connect).await.unwrap_err();
     assert_eq!(error.to_string(), "connect on scripted at a server: not today");
+    assert_eq!((error.operation(), error.server()), (Some("connect"), Some("a server")));
     let context = seen.unwrap();
     assert_eq!((context.patience, context.clock.now()), (ms(700), opened.clock().now()));
     assert_eq!(Owner::mint(&context.random), Owner::mint(&Random::new(Counting)));

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Call, Claim, Driver, Finding, Inspection, Request, Revocation, Revoked, When};
-use lock_core::{Context, Error, Info, Name, Result};
+use lock_core::driver::{
+    Call, Claim, Context, Driver, Finding, Inspection, Request, Revocation, Revoked, When,
+};
+use lock_core::{Error, Info, Name, Result};
 
 use crate::answers::{StoredKey, Window};
 use crate::check;
@@ -31,7 +33,7 @@ impl EtcdDriver {
     pub(crate) async fn open(etcd: Etcd, context: Context) -> Result<EtcdDriver> {
         let address = etcd.address();
         let Etcd { endpoints, connecting, prefix, opening, election, .. } = etcd;
-        let Context { clock, random, patience } = context;
+        let Context { clock, random, patience, .. } = context;
         let cluster = Arc::new(Cluster::new(endpoints, connecting, clock.clone(), patience));
         if opening == Opening::Waits {
             let status = cluster.status(&Call::begin(&clock, patience)).await?;
@@ -122,18 +124,18 @@ impl Driver for EtcdDriver {
         let queue = self.shared.layout.queue(name);
         let places = self.places(call, &queue).await?;
         let Some((first, rest)) = places.split_first() else {
-            return Ok(Inspection { holder: None, waiters: Some(Vec::new()) });
+            return Ok(Inspection::new(None, Some(Vec::new())));
         };
         let mut holder = queue.entry(first);
         // The server answers in whole seconds, rounded down: zero says nothing about the last second.
         let left = self.terms(call, first.lease).await?.map(|(_, left)| left);
         holder.expires_in = left.filter(|left| !left.is_zero());
         let waiters = rest.iter().map(|place| queue.entry(place)).collect();
-        Ok(Inspection { holder: Some(holder), waiters: Some(waiters) })
+        Ok(Inspection::new(Some(holder), Some(waiters)))
     }
 
     async fn revoke(&self, name: &Name, revocation: Revocation) -> Result<Revoked> {
-        let Revocation { holder: shown, by, label, when, patience } = revocation;
+        let Revocation { holder: shown, by, label, when, patience, .. } = revocation;
         let call = &Call::begin(self.shared.clock(), patience);
         let queue = self.shared.layout.queue(name);
         let places = self.places(call, &queue).await?;

@@ -18,25 +18,22 @@ const CLOCK: &str = "the leader's monotonic clock, which is never set; its rate 
      holders apart";
 
 pub(crate) fn info(server: String, election: Duration) -> Info {
-    Info {
-        backend: "etcd",
+    let mut info = Info::new(
+        "etcd",
         server,
-        identity: None,
-        fencing: Fencing::UntilAMajorityLosesItsData {
-            and: "while no older snapshot is restored".to_owned(),
-        },
-        lease: Lease::Session,
-        fair: Fair::PerProcess,
-        wakes: Wakes::Pushed,
-        min_ttl: min_ttl(election),
-        max_ttl: MAX_TTL,
-        clock: CLOCK,
-        data_loss:
-            "a minority of the members may be lost; without a majority no lock is granted or renewed. If \
-             all data is lost, every lock is free, and tokens start again from the beginning"
-                .to_owned(),
-        requests_per_hand_over: 2,
-    }
+        Fencing::UntilAMajorityLosesItsData { and: "while no older snapshot is restored".to_owned() },
+        Lease::Session,
+        min_ttl(election)..=MAX_TTL,
+    );
+    info.fair = Fair::PerProcess;
+    info.wakes = Wakes::Pushed;
+    info.clock = CLOCK;
+    info.data_loss =
+        "a minority of the members may be lost; without a majority no lock is granted or renewed. If \
+         all data is lost, every lock is free, and tokens start again from the beginning"
+            .to_owned();
+    info.requests_per_hand_over = 2;
+    info
 }
 
 /// The shortest ttl, in whole seconds.

@@ -8,8 +8,8 @@
 
 use std::sync::Arc;
 
-use lock_core::driver::Entry;
-use lock_core::{FencingToken, Label, Name, Owner, OwnerBytes, Prefix, Random};
+use lock_core::driver::{Entry, Prefix};
+use lock_core::{FencingToken, Label, Name, Owner, OwnerBytes, Random};
 
 use crate::answers::StoredKey;
 
@@ -108,7 +108,9 @@ impl Queue {
             None => (suffix, None),
         };
         let token = u64::try_from(place.created).ok().and_then(FencingToken::new);
-        Entry { owner: OwnerBytes::new(owner), label, token, since: None, expires_in: None }
+        let mut entry = Entry::new(OwnerBytes::new(owner));
+        (entry.label, entry.token) = (label, token);
+        entry
     }
 }
 

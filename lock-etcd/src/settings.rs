@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use etcd_client::ConnectOptions;
-use lock_core::{Client, Error, Location, Options, Prefix, Result};
+use lock_core::driver::{Location, Prefix};
+use lock_core::{Client, Error, Options, Result};
 
 use crate::driver::EtcdDriver;
 use crate::tls;

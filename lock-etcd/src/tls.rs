@@ -1,7 +1,8 @@
 //! TLS: the roots to trust, and the client's certificate, from PEM files.
 
 use etcd_client::ConnectOptions;
-use lock_core::{Location, Result};
+use lock_core::Result;
+use lock_core::driver::Location;
 
 /// Takes `?ca=`, `?cert=` and `?key=` of an `etcds://` URL.
 #[cfg(feature = "tls")]

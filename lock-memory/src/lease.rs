@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Busy, Call, Claim, Driver, Fair, Fencing, Finding, Grant, Inspection, Lease, Level, Release,
-    Renewal, Request, Revocation, Revoked, Wakes, Watched,
+    Attempt, Busy, Call, Claim, Driver, Fencing, Finding, Grant, Hub, Inspection, Lease, Level, Prefix,
+    Release, Renewal, Request, Revocation, Revoked, Subscription, Wakes, Watched,
 };
-use lock_core::{Clock, Effect, Error, Hub, Info, Name, Prefix, Result, Subscription};
+use lock_core::{Clock, Effect, Error, Info, Name, Result};
 
 use crate::server::Key;
 use crate::server::lease::{Answer, LeaseServer, Request as Ask, TOKEN_MEMORY, Told};
@@ -63,7 +63,7 @@ impl LeaseDriver {
     /// Sets the identity of the server, which is the same for all drivers of that server.
     #[must_use]
     pub(crate) fn of(mut self, identity: String) -> LeaseDriver {
-        self.info = Arc::new(Info { identity: Some(identity), ..Info::clone(&self.info) });
+        Arc::make_mut(&mut self.info).identity = Some(identity);
         self
     }
 }
@@ -78,26 +78,21 @@ fn take(link: &Weak<Link>, pushed: Pushed<Told>) {
 }
 
 fn info(server: &str) -> Info {
-    Info {
-        backend: "memory",
-        server: server.to_owned(),
-        identity: None,
-        fencing: Fencing::WhileDataIsKept {
-            clock_step: TOKEN_MEMORY,
-            kept: "as long as this process".to_owned(),
-        },
-        lease: Lease::Lock,
-        fair: Fair::No,
-        wakes: Wakes::Pushed,
-        min_ttl: SHORTEST_TTL,
-        max_ttl: LONGEST_TTL,
-        clock: "the process's own, which is not set from outside",
-        data_loss:
-            "everything is lost with the process, holders included; a new process's tokens are higher than the \
-                    old one's unless the machine's clock was set back in between"
-                .to_owned(),
-        requests_per_hand_over: 2,
-    }
+    let mut info = Info::new(
+        "memory",
+        server,
+        Fencing::WhileDataIsKept { clock_step: TOKEN_MEMORY, kept: "as long as this process".to_owned() },
+        Lease::Lock,
+        SHORTEST_TTL..=LONGEST_TTL,
+    );
+    info.wakes = Wakes::Pushed;
+    info.clock = "the process's own, which is not set from outside";
+    info.data_loss =
+        "everything is lost with the process, holders included; a new process's tokens are higher than the \
+         old one's unless the machine's clock was set back in between"
+            .to_owned();
+    info.requests_per_hand_over = 2;
+    info
 }
 
 #[async_trait]
@@ -117,11 +112,11 @@ impl Driver for LeaseDriver {
             Answer::Holder(holder) => holder,
             other => return Err(unexpected(&other)),
         };
-        Ok(Inspection { holder, waiters: None })
+        Ok(Inspection::new(holder, None))
     }
 
     async fn revoke(&self, name: &Name, revocation: Revocation) -> Result<Revoked> {
-        let Revocation { holder, by, label, when, patience } = revocation;
+        let Revocation { holder, by, label, when, patience, .. } = revocation;
         let call = &self.server.connection.call(patience);
         let request = Ask::Revoke { key: self.server.key(name), holder, by, label, when };
         match self.server.ask(call, request).await? {
@@ -220,10 +215,10 @@ impl Claim for LeaseClaim {
             let request = Ask::Attempt { key, owner, label, ttl, deadline };
             match self.server.ask(call, request).await? {
                 Answer::Granted { token, left } => {
-                    return Ok(Attempt::Granted(Grant { token, valid_for: left, age: Duration::ZERO }));
+                    return Ok(Attempt::Granted(Grant::new(token, left)));
                 }
                 Answer::Busy { left } => {
-                    return Ok(Attempt::Busy(Busy { free_in: Some(left), ..Busy::default() }));
+                    return Ok(Attempt::Busy(Busy::default().with_free_in(left)));
                 }
                 Answer::Refused => {}
                 other => return Err(unexpected(&other)),

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::driver::{Revoked, When};
-use lock_core::{Client, Label, Options, Owner, Prefix, Random, Result};
+use lock_core::driver::{Prefix, Revoked, When};
+use lock_core::{Client, Label, Options, Owner, Random, Result};
 
 use crate::host::{Counters, Cut, Host};
 use crate::lease::LeaseDriver;
@@ -176,7 +176,7 @@ impl Memory {
         match &self.server {
             Family::Lease(host) => {
                 let host = host.clone();
-                let connect = |context: lock_core::Context| async move {
+                let connect = |context: lock_core::driver::Context| async move {
                     let wire = Arc::new(host.connect(&cut));
                     let identity = host.identity(&prefix);
                     Ok(LeaseDriver::new(wire, &name, prefix, context.clock).of(identity))
@@ -185,7 +185,7 @@ impl Memory {
             }
             Family::Queue(host) => {
                 let host = host.clone();
-                let connect = |context: lock_core::Context| async move {
+                let connect = |context: lock_core::driver::Context| async move {
                     let wire = Arc::new(host.connect(&cut));
                     let runtime = tokio::runtime::Handle::current();
                     let identity = host.identity(&prefix);

@@ -8,12 +8,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Busy, Call, Claim, Driver, Fair, Fencing, Finding, Grant, Inspection, Lease, Level, Release,
-    Renewal, Request, Revocation, Revoked, Wakes, Watched,
+    Attempt, Busy, Call, Claim, Driver, Fair, Fencing, Finding, Grant, Inspection, Lease, Level, Prefix,
+    Release, Renewal, Request, Revocation, Revoked, Subscription, Wakes, Watched,
 };
-use lock_core::{
-    Clock, Effect, Error, FencingToken, Info, Instant, LossReason, Name, Prefix, Result, Subscription,
-};
+use lock_core::{Clock, Effect, Error, FencingToken, Info, Instant, LossReason, Name, Result};
 use tokio::runtime::Handle;
 
 use crate::server::Key;
@@ -46,7 +44,7 @@ impl QueueDriver {
     /// Sets the identity of the server, which is the same for all drivers of that server.
     #[must_use]
     pub(crate) fn of(mut self, identity: String) -> QueueDriver {
-        self.info = Arc::new(Info { identity: Some(identity), ..Info::clone(&self.info) });
+        Arc::make_mut(&mut self.info).identity = Some(identity);
         self
     }
 
@@ -61,22 +59,16 @@ impl QueueDriver {
 }
 
 fn info(server: &str) -> Info {
-    Info {
-        backend: "memory-queue",
-        server: server.to_owned(),
-        identity: None,
-        fencing: Fencing::Always,
-        lease: Lease::Session,
-        fair: Fair::PerProcess,
-        wakes: Wakes::Pushed,
-        min_ttl: SHORTEST_TTL,
-        max_ttl: LONGEST_TTL,
-        clock: "the process's own, which is not set from outside",
-        data_loss:
-            "everything is lost with the process, holders included; a new process's tokens begin at its clock"
-                .to_owned(),
-        requests_per_hand_over: 2,
-    }
+    let mut info =
+        Info::new("memory-queue", server, Fencing::Always, Lease::Session, SHORTEST_TTL..=LONGEST_TTL);
+    info.fair = Fair::PerProcess;
+    info.wakes = Wakes::Pushed;
+    info.clock = "the process's own, which is not set from outside";
+    info.data_loss =
+        "everything is lost with the process, holders included; a new process's tokens begin at its clock"
+            .to_owned();
+    info.requests_per_hand_over = 2;
+    info
 }
 
 #[async_trait]
@@ -110,7 +102,7 @@ impl Driver for QueueDriver {
     }
 
     async fn revoke(&self, name: &Name, revocation: Revocation) -> Result<Revoked> {
-        let Revocation { holder, by, label, when, patience } = revocation;
+        let Revocation { holder, by, label, when, patience, .. } = revocation;
         match self.ask(patience, Ask::Revoke { key: self.key(name), holder, by, label, when }).await? {
             Answer::Revoked(revoked) => Ok(revoked),
             other => Err(unexpected(&other)),
@@ -163,13 +155,10 @@ impl Claim for QueueClaim {
             match answer {
                 Answer::Granted(token) => {
                     self.held = Some(Held { token, asked, news: session.heartbeats(), invalidated: false });
-                    return Ok(Attempt::Granted(Grant {
-                        token,
-                        valid_for: session.timeout,
-                        age: Duration::ZERO,
-                    }));
+                    return Ok(Attempt::Granted(Grant::new(token, session.timeout)));
                 }
-                Answer::Busy { queued } => return Ok(Attempt::Busy(Busy { queued, ..Busy::default() })),
+                Answer::Busy { queued: true } => return Ok(Attempt::Busy(Busy::queued())),
+                Answer::Busy { queued: false } => return Ok(Attempt::Busy(Busy::default())),
                 Answer::NoSession => self.sessions.end(&session, State::Over),
                 Answer::Refused => {
                     return Err(Error::unavailable(Effect::NotApplied, "the attempt came after its release"));

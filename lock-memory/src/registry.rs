@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use lock_core::{Client, Error, Location, Options, Result};
+use lock_core::driver::Location;
+use lock_core::{Client, Error, Options, Result};
 
 use crate::host::Cut;
 use crate::memory::Memory;

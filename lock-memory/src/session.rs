@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use lock_core::driver::Call;
-use lock_core::{Effect, Error, Hub, Instant, Result};
+use lock_core::driver::{Call, Hub};
+use lock_core::{Effect, Error, Instant, Result};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;

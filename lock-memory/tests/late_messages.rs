@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Driver, Revoked, When};
-use lock_core::{Client, Clock, Ending, ErrorKind, Instant, LossReason, Options, Prefix};
+use lock_core::driver::{Driver, Prefix, Revoked, When};
+use lock_core::{Client, Clock, Ending, ErrorKind, Instant, LossReason, Options};
 use lock_memory::lease::LeaseDriver;
 use lock_memory::queue::QueueDriver;
 use lock_memory::server::lease::{LeaseServer, Request as LeaseRequest};

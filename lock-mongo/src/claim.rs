@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Busy, Call, Claim, Grant, LossReason, Release, Renewal, Request, Watched};
-use lock_core::{Effect, Error, Result, Subscription};
+use lock_core::driver::{
+    Attempt, Busy, Call, Claim, Grant, LossReason, Release, Renewal, Request, Subscription, Watched,
+};
+use lock_core::{Effect, Error, Result};
 use mongodb::bson::{Bson, DateTime, doc};
 use mongodb::options::ReturnDocument;
 
@@ -68,12 +70,12 @@ impl MongoClaim {
                 self.server.write(call, &mut self.session, attempt).await?.ok_or_else(no_document)?;
             match (record.left(), record.token) {
                 (Some(valid_for), Some(token)) if record.is_of(&self.request.owner) => {
-                    return Ok(Attempt::Granted(Grant { token, valid_for, age: Duration::ZERO }));
+                    return Ok(Attempt::Granted(Grant::new(token, valid_for)));
                 }
                 (Some(left), _) => {
                     self.mark.is_fresh = !record.needs_mark();
-                    let holder = record.into_entry().map(Box::new);
-                    return Ok(Attempt::Busy(Busy { queued: false, free_in: Some(left), holder }));
+                    let busy = Busy::default().with_free_in(left).with_holder(record.into_entry());
+                    return Ok(Attempt::Busy(busy));
                 }
                 (None, _) if call.left().is_zero() => break,
                 (None, _) => {}

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Call, Claim, Driver, Finding, Inspection, Request, Revocation, Revoked, When};
-use lock_core::{Context, Info, Name, Result};
+use lock_core::driver::{
+    Call, Claim, Context, Driver, Finding, Inspection, Request, Revocation, Revoked, When,
+};
+use lock_core::{Info, Name, Result};
 use mongodb::bson::doc;
 use mongodb::options::ReturnDocument;
 
@@ -49,11 +51,11 @@ impl Driver for MongoDriver {
 
     async fn inspect(&self, name: &Name, patience: Duration) -> Result<Inspection> {
         let record = self.0.look(&Call::begin(&self.0.clock, patience), name).await?;
-        Ok(Inspection { holder: record.and_then(Record::into_entry), waiters: None })
+        Ok(Inspection::new(record.and_then(Record::into_entry), None))
     }
 
     async fn revoke(&self, name: &Name, revocation: Revocation) -> Result<Revoked> {
-        let Revocation { holder, by, label, when, patience } = revocation;
+        let Revocation { holder, by, label, when, patience, .. } = revocation;
         let call = &Call::begin(&self.0.clock, patience);
         self.0.prepare(call).await?;
         let holder = statements::bytes(holder.as_bytes());

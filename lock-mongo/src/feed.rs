@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::driver::Wakes;
-use lock_core::{Clock, Context, Hub, Prefix, Random, detached};
+use lock_core::driver::{Context, Hub, Prefix, Wakes, detached};
+use lock_core::{Clock, Random};
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::change_stream::ChangeStream;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -117,7 +117,7 @@ impl Feed {
         open: watch::Sender<bool>,
         requests: mpsc::UnboundedReceiver<ListenRequest>,
     ) -> Feed {
-        let Context { clock, random, patience } = context;
+        let Context { clock, random, patience, .. } = context;
         Feed { current, profile, prefix, clock, random, patience, hubs, open, requests }
     }
 

@@ -3,8 +3,8 @@
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use lock_core::driver::{Fair, Fencing, Lease, Wakes};
-use lock_core::{Info, Prefix};
+use lock_core::Info;
+use lock_core::driver::{Fencing, Lease, Prefix, Wakes};
 
 use crate::link::Place;
 use crate::statements::KEPT;
@@ -82,8 +82,9 @@ impl Profile {
         change(&mut state);
         if before != (state.kind, state.streams_refused, state.process.clone()) {
             let identity = state.process.as_ref().map(|process| format!("{process} {}", self.place));
-            let info = describe(state.info.server.clone(), state.kind, state.streams_refused);
-            state.info = Arc::new(Info { identity, ..info });
+            let mut info = describe(state.info.server.clone(), state.kind, state.streams_refused);
+            info.identity = identity;
+            state.info = Arc::new(info);
         }
     }
 }
@@ -111,20 +112,12 @@ fn describe(server: String, kind: Option<Kind>, streams_refused: bool) -> Info {
         ),
     };
     let pushed = kind != Some(Kind::Standalone) && !streams_refused;
-    Info {
-        backend: "mongodb",
-        server,
-        identity: None,
-        fencing,
-        lease: Lease::Lock,
-        fair: Fair::No,
-        wakes: if pushed { Wakes::Pushed } else { Wakes::Polled },
-        min_ttl: MIN_TTL,
-        max_ttl: MAX_TTL,
-        clock: CLOCK,
-        data_loss: data_loss.to_owned(),
-        requests_per_hand_over: 2,
-    }
+    let mut info = Info::new("mongodb", server, fencing, Lease::Lock, MIN_TTL..=MAX_TTL);
+    info.wakes = if pushed { Wakes::Pushed } else { Wakes::Polled };
+    info.clock = CLOCK;
+    info.data_loss = data_loss.to_owned();
+    info.requests_per_hand_over = 2;
+    info
 }
 
 #[cfg(test)]

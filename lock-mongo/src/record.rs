@@ -84,13 +84,12 @@ impl Record {
     pub(crate) fn into_entry(self) -> Option<Entry> {
         let left = self.left()?;
         let now = u64::try_from(self.now).unwrap_or(0).saturating_mul(1000);
-        Some(Entry {
-            since: self.token.map(|token| Duration::from_micros(now.saturating_sub(token.get()))),
-            token: self.token,
-            expires_in: Some(left),
-            owner: OwnerBytes::new(self.owner),
-            label: Some(self.label),
-        })
+        let mut entry = Entry::new(OwnerBytes::new(self.owner));
+        entry.since = self.token.map(|token| Duration::from_micros(now.saturating_sub(token.get())));
+        entry.token = self.token;
+        entry.expires_in = Some(left);
+        entry.label = Some(self.label);
+        Some(entry)
     }
 }
 

@@ -6,8 +6,8 @@
 use std::error::Error as _;
 use std::time::Duration;
 
-use lock_core::driver::Call;
-use lock_core::{Error, ErrorKind, Result, detached};
+use lock_core::driver::{Call, detached};
+use lock_core::{Error, ErrorKind, Result};
 use mongodb::IndexModel;
 use mongodb::bson::doc;
 use mongodb::options::IndexOptions;

@@ -4,8 +4,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lock_core::driver::Call;
-use lock_core::{Clock, Context, Effect, Error, Name, Prefix, Random, Result, detached};
+use lock_core::driver::{Call, Context, Prefix, detached};
+use lock_core::{Clock, Effect, Error, Name, Random, Result};
 use mongodb::bson::{Bson, Document};
 use mongodb::options::{ClientOptions, FindOneAndUpdateOptions, ReturnDocument};
 use tokio::sync::OnceCell;

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use lock_core::{Client, Clock, Error, Location, Options, Prefix, Result, detached};
+use lock_core::driver::{Location, Prefix, detached};
+use lock_core::{Client, Clock, Error, Options, Result};
 use mongodb::error::Error as MongoError;
 use mongodb::options::{
     Acknowledgment, ClientOptions, ConnectionString, HostInfo, ServerAddress, Tls, TlsOptions,

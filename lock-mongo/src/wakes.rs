@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use lock_core::{Clock, Context, Effect, Error, Name, Owner, Prefix, Result, Subscription};
+use lock_core::driver::{Context, Prefix, Subscription};
+use lock_core::{Clock, Effect, Error, Name, Owner, Result};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::feed::{Feed, Hubs, ListenRequest, Trouble};

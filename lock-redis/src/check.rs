@@ -97,11 +97,11 @@ fn refused(answer: &Value) -> Result<(i64, Vec<String>)> {
 }
 
 fn replicas(link: &Link) -> Finding {
-    let finding = standing("replicas", link.facts.replication());
-    match link.facts.is_replica() {
-        true => Finding { level: Level::Bad, ..finding },
-        false => finding,
+    let mut finding = standing("replicas", link.facts.replication());
+    if link.facts.is_replica() {
+        finding.level = Level::Bad;
     }
+    finding
 }
 
 fn standing(subject: &'static str, standing: Standing) -> Finding {

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Busy, Call, Claim, Grant, LossReason, Release, Renewal, Request, Watched};
-use lock_core::{Effect, Error, FencingToken, Instant, Result, Subscription};
+use lock_core::driver::{
+    Attempt, Busy, Call, Claim, Grant, LossReason, Release, Renewal, Request, Subscription, Watched,
+};
+use lock_core::{Effect, Error, FencingToken, Instant, Result};
 use redis::Value;
 
 use crate::scripts::{self, Answer};
@@ -80,7 +82,7 @@ impl RedisClaim {
             return Ok(None);
         }
         match self.server.ask(call, redis::cmd("PTTL").arg(&self.key)).await {
-            Ok(Value::Int(left @ 0..)) => Ok(Some(Busy { free_in: Some(duration(left)), ..Busy::default() })),
+            Ok(Value::Int(left @ 0..)) => Ok(Some(Busy::default().with_free_in(duration(left)))),
             Ok(_) => Ok(None),
             // A look has done nothing, also if it was not answered.
             Err(e) if e.is_transient() => {
@@ -167,7 +169,7 @@ impl Claim for RedisClaim {
 
 fn granted(token: i64, left: i64) -> Option<Attempt> {
     let token = FencingToken::new(u64::try_from(token).ok()?)?;
-    Some(Attempt::Granted(Grant { token, valid_for: duration(left), age: Duration::ZERO }))
+    Some(Attempt::Granted(Grant::new(token, duration(left))))
 }
 
 fn busy(left: i64) -> Result<Attempt> {
@@ -175,7 +177,7 @@ fn busy(left: i64) -> Result<Attempt> {
         -1 => Err(Error::rejected(
             "the key has no expiry, so no lock client has written it; take another name or prefix, or delete the key",
         )),
-        left => Ok(Attempt::Busy(Busy { free_in: Some(duration(left)), ..Busy::default() })),
+        left => Ok(Attempt::Busy(Busy::default().with_free_in(duration(left)))),
     }
 }
 

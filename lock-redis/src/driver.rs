@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Call, Claim, Driver, Finding, Inspection, Request, Revocation, Revoked, When};
-use lock_core::{Context, Error, Info, Name, Result};
+use lock_core::driver::{
+    Call, Claim, Context, Driver, Finding, Inspection, Request, Revocation, Revoked, When,
+};
+use lock_core::{Error, Info, Name, Result};
 use redis::Value;
 
 use crate::check;
@@ -49,11 +51,11 @@ impl Driver for RedisDriver {
         let command = scripts::INSPECT.on(&[&key, &side_key(&key, Kind::Token)]);
         let answer = self.0.run_for_value(&link, call, &scripts::INSPECT, command).await?;
         let holder = parse_holder(answer)?.map(Seen::into_entry);
-        Ok(Inspection { holder, waiters: None })
+        Ok(Inspection::new(holder, None))
     }
 
     async fn revoke(&self, name: &Name, revocation: Revocation) -> Result<Revoked> {
-        let Revocation { holder, by, label, when, patience } = revocation;
+        let Revocation { holder, by, label, when, patience, .. } = revocation;
         let call = &Call::begin(&self.0.clock, patience);
         let key = self.0.prefix.key(name).into_bytes();
         let successor = match when {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use lock_core::driver::Wakes;
-use lock_core::{Clock, Context, Hub, Name, Random};
+use lock_core::driver::{Context, Hub, Wakes};
+use lock_core::{Clock, Name, Random};
 use redis::aio::{PubSubSink, PubSubStream};
 use redis::{Msg, RedisResult};
 use tokio::sync::{mpsc, oneshot};
@@ -145,7 +145,7 @@ impl Feed {
         subscribed: Subscribed,
         orders: mpsc::UnboundedReceiver<Order>,
     ) -> Feed {
-        let Context { clock, random, patience } = context;
+        let Context { clock, random, patience, .. } = context;
         Feed { client, profile, clock, random, patience, hubs, subscribed, orders }
     }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use lock_core::driver::{Call, Finding, Level};
-use lock_core::{Context, Error, Label, Name, Owner, Prefix, Result, Subscription};
+use lock_core::driver::{Call, Context, Finding, Level, Prefix, Subscription};
+use lock_core::{Error, Label, Name, Owner, Result};
 use redis::Value;
 
 use crate::facts::Standing;

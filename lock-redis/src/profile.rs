@@ -3,8 +3,8 @@
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use lock_core::driver::{Fair, Fencing, Lease, Wakes};
-use lock_core::{Info, Prefix};
+use lock_core::Info;
+use lock_core::driver::{Fencing, Lease, Prefix, Wakes};
 
 use crate::facts::Facts;
 
@@ -41,14 +41,16 @@ impl Profile {
     pub(crate) fn learn(&self, facts: &Facts) {
         let mut info = self.info.write().unwrap_or_else(PoisonError::into_inner);
         let identity = facts.run.as_ref().map(|run| format!("{run} {}", self.place));
-        *info = Arc::new(Info { identity, ..describe(info.server.clone(), facts, info.wakes) });
+        let mut found = describe(info.server.clone(), facts, info.wakes);
+        found.identity = identity;
+        *info = Arc::new(found);
     }
 
     /// Records whether the server granted or refused a subscription.
     pub(crate) fn learn_wakes(&self, wakes: Wakes) {
         let mut info = self.info.write().unwrap_or_else(PoisonError::into_inner);
         if info.wakes != wakes {
-            *info = Arc::new(Info { wakes, ..Info::clone(&info) });
+            Arc::make_mut(&mut info).wakes = wakes;
         }
     }
 }
@@ -56,11 +58,10 @@ impl Profile {
 fn describe(server: String, facts: &Facts, wakes: Wakes) -> Info {
     let (persistence, eviction, replication) = (facts.persistence(), facts.eviction(), facts.replication());
     let losses = format!("{}; {}; {}", persistence.words(), eviction.words(), replication.words());
-    Info {
-        backend: "redis",
+    let mut info = Info::new(
+        "redis",
         server,
-        identity: None,
-        fencing: Fencing::WhileDataIsKept {
+        Fencing::WhileDataIsKept {
             clock_step: CLOCK_STEP,
             kept: format!(
                 "{losses}; after a loss of data, or the promotion of a replica that lags, it rises only if the new \
@@ -68,18 +69,17 @@ fn describe(server: String, facts: &Facts, wakes: Wakes) -> Info {
                  while both answer"
             ),
         },
-        lease: Lease::Lock,
-        fair: Fair::No,
-        wakes,
-        min_ttl: MIN_TTL,
-        max_ttl: MAX_TTL,
-        clock: CLOCK,
-        data_loss: format!(
-            "a lock that the server has lost can be granted again while its holder still relies on it, and only the \
-             fencing token distinguishes the two holders: {losses}"
-        ),
-        requests_per_hand_over: 2,
-    }
+        Lease::Lock,
+        MIN_TTL..=MAX_TTL,
+    );
+    info.wakes = wakes;
+    info.clock = CLOCK;
+    info.data_loss = format!(
+        "a lock that the server has lost can be granted again while its holder still relies on it, and only the \
+         fencing token distinguishes the two holders: {losses}"
+    );
+    info.requests_per_hand_over = 2;
+    info
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lock_core::driver::Call;
-use lock_core::{Clock, Effect, Error, Name, Prefix, Random, Result, Subscription};
+use lock_core::driver::{Call, Prefix, Subscription};
+use lock_core::{Clock, Effect, Error, Name, Random, Result};
 use redis::{Cmd, ErrorKind, ProtocolVersion, RedisResult, ServerErrorKind, Value};
 
 use crate::errors;
@@ -34,7 +34,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(redis: Redis, context: lock_core::Context) -> Result<Server> {
+    pub(crate) fn new(redis: Redis, context: lock_core::driver::Context) -> Result<Server> {
         let database = redis.connection.redis_settings().db();
         let profile = Arc::new(Profile::new(redis.address(), database, &redis.prefix));
         // RESP3, because only with it does redis report the end of a connection on which no command is under way.

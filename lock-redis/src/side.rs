@@ -7,7 +7,7 @@
 
 use std::sync::LazyLock;
 
-use lock_core::RESERVED_SUFFIX;
+use lock_core::driver::RESERVED_SUFFIX;
 
 /// What a side key is for. The value is its last letter.
 #[derive(Clone, Copy, Debug)]

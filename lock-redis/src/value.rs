@@ -52,13 +52,12 @@ impl Seen {
     pub(crate) fn into_entry(self) -> Entry {
         let label = label(&self.value);
         let token = self.token.filter(|_| label.is_some());
-        Entry {
-            token: token.and_then(|t| FencingToken::new(u64::try_from(t).ok()?)),
-            since: token.map(|t| Duration::from_micros(u64::try_from(self.now - t).unwrap_or(0))),
-            expires_in: self.left,
-            owner: OwnerBytes::new(self.value),
-            label,
-        }
+        let mut entry = Entry::new(OwnerBytes::new(self.value));
+        entry.token = token.and_then(|t| FencingToken::new(u64::try_from(t).ok()?));
+        entry.since = token.map(|t| Duration::from_micros(u64::try_from(self.now - t).unwrap_or(0)));
+        entry.expires_in = self.left;
+        entry.label = label;
+        entry
     }
 }
 

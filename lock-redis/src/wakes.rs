@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use lock_core::{Clock, Context, Effect, Error, Name, Result, Subscription};
+use lock_core::driver::{Context, Subscription};
+use lock_core::{Clock, Effect, Error, Name, Result};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::feed::{Channel, Feed, Hubs, Order, Topic, Trouble};

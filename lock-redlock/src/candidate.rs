@@ -88,7 +88,7 @@ impl<N: Node> Candidate<N> {
         if let Some(token) = self.token {
             match self.renew_until(self.ask.ttl, ends).await? {
                 Renewal::Held { valid_for, age } => {
-                    return Ok(Attempt::Granted(Grant { token, valid_for, age }));
+                    return Ok(Attempt::Granted(Grant::new(token, valid_for).with_age(age)));
                 }
                 Renewal::Lost(_) => self.token = None,
             }
@@ -101,7 +101,7 @@ impl<N: Node> Candidate<N> {
                 self.release_answers = ReleaseAnswers::default();
                 // Votes that the majority did not need were not waited for, and may still arrive.
                 self.may_be_left = true;
-                Ok(Attempt::Granted(Grant { token, valid_for, age: Duration::ZERO }))
+                Ok(Attempt::Granted(Grant::new(token, valid_for)))
             }
             Tried::Failed(failure) => {
                 let took = self.request.clock.now().since(began);

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::select_all;
-use lock_core::driver::{Attempt, Claim, Release, Renewal, Request, Watched};
-use lock_core::{Effect, Error, ErrorKind, Random, Result, Subscription};
+use lock_core::driver::{Attempt, Claim, Release, Renewal, Request, Subscription, Watched};
+use lock_core::{Effect, Error, ErrorKind, Random, Result};
 
 use crate::candidate::Candidate;
 use crate::node::Keys;

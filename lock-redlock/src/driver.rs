@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Claim, Driver, Finding, Inspection, Level, Request, Revocation, Revoked, When};
-use lock_core::{Clock, Context, Effect, Error, ErrorKind, Info, Name, Prefix, Random, Result};
+use lock_core::driver::{
+    Claim, Context, Driver, Finding, Inspection, Level, Prefix, Request, Revocation, Revoked, When,
+};
+use lock_core::{Clock, Effect, Error, ErrorKind, Info, Name, Random, Result};
 use lock_redis::node::{Kind, VoteRegistry, beside, key};
 
 use crate::claim::RedlockClaim;
@@ -135,7 +137,7 @@ impl Driver for RedlockDriver {
         // Nothing that can panic runs under this lock.
         let mut info = self.info.lock().unwrap_or_else(PoisonError::into_inner);
         if info.identity != identity {
-            *info = Arc::new(Info { identity, ..Info::clone(&info) });
+            Arc::make_mut(&mut info).identity = identity;
         }
         info.clone()
     }
@@ -167,9 +169,9 @@ impl Driver for RedlockDriver {
         for (at, answer) in answers {
             let address = self.address(at).to_owned();
             match answer {
-                Ok(of_node) => findings.extend(of_node.into_iter().map(|finding| Finding {
-                    message: format!("{address}: {}", finding.message),
-                    ..finding
+                Ok(of_node) => findings.extend(of_node.into_iter().map(|finding| {
+                    let message = format!("{address}: {}", finding.message);
+                    Finding::new(finding.subject, finding.level, message)
                 })),
                 Err(e) => findings.push(Finding::new(
                     "reachable",

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_core::Info;
-use lock_core::driver::{Fair, Fencing, Lease, Wakes};
+use lock_core::driver::{Fencing, Lease, Wakes};
 
 const MIN_TTL: Duration = Duration::from_millis(50);
 
@@ -21,28 +21,26 @@ pub fn describe(server: String, nodes: usize, max_ttl: Duration) -> Info {
     let majority = nodes / 2 + 1;
     // Each node is asked to release, to grant, and to raise the token.
     let requests = u32::try_from(3 * nodes).unwrap_or(u32::MAX);
-    Info {
-        backend: "redlock",
+    let mut info = Info::new(
+        "redlock",
         server,
-        identity: None,
-        fencing: Fencing::WhileAMajorityKeepsItsData {
+        Fencing::WhileAMajorityKeepsItsData {
             clock_step: CLOCK_STEP,
             and: format!(
                 "each node that lost its data has had no vote for max_ttl ({max_ttl:?}), and the nodes' clocks agree \
                  within that time"
             ),
         },
-        lease: Lease::Lock,
-        fair: Fair::No,
-        wakes: Wakes::Pushed,
-        min_ttl: MIN_TTL,
-        max_ttl,
-        clock: CLOCK,
-        data_loss: format!(
-            "locks need {majority} of {nodes} nodes. A node that was restarted or flushed has no vote for {max_ttl:?}, the \
-             longest ttl, so that no lock that it has forgotten is granted again. A node that is failed over to a replica \
-             and back may lose data unnoticed, so nodes with replicas have no vote at all"
-        ),
-        requests_per_hand_over: requests,
-    }
+        Lease::Lock,
+        MIN_TTL..=max_ttl,
+    );
+    info.wakes = Wakes::Pushed;
+    info.clock = CLOCK;
+    info.data_loss = format!(
+        "locks need {majority} of {nodes} nodes. A node that was restarted or flushed has no vote for {max_ttl:?}, the \
+         longest ttl, so that no lock that it has forgotten is granted again. A node that is failed over to a replica \
+         and back may lose data unnoticed, so nodes with replicas have no vote at all"
+    );
+    info.requests_per_hand_over = requests;
+    info
 }

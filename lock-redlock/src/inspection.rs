@@ -59,7 +59,7 @@ impl<N: Node> Quorum<N> {
 fn shown(held: impl Iterator<Item = Held>, majority: usize) -> Inspection {
     let holder = held_by_a_majority(held, majority)
         .map(|Held { value, left, token, now }| node::entry(value, left, token, now));
-    Inspection { holder, waiters: None }
+    Inspection::new(holder, None)
 }
 
 /// Returns how many nodes show this value.

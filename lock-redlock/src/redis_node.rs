@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::driver::{Finding, Level, Revoked};
-use lock_core::{Context, Effect, Error, FencingToken, Prefix, Result, Subscription};
+use lock_core::driver::{Context, Finding, Level, Prefix, Revoked, Subscription};
+use lock_core::{Effect, Error, FencingToken, Result};
 use lock_redis::Redis;
 use lock_redis::node::{
     self, INSPECT, Item, Kind, RELEASE, RENEW, REVOKE, Script, ScriptAnswer, VoteRegistry, beside,

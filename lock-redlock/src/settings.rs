@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::{Client, Error, ErrorKind, Location, Options, Prefix, Result};
+use lock_core::driver::{Location, Prefix};
+use lock_core::{Client, Error, ErrorKind, Options, Result};
 use lock_redis::Redis;
 
 use crate::driver::RedlockDriver;

@@ -37,7 +37,7 @@ impl<T: Table> Driver for SqlDriver<T> {
     async fn inspect(&self, name: &Name, patience: Duration) -> Result<Inspection> {
         let call = Call::begin(&self.clock, patience);
         let row = self.table.look(&call, &self.table.key(name)).await?;
-        Ok(Inspection { holder: row.and_then(Row::into_holder), waiters: None })
+        Ok(Inspection::new(row.and_then(Row::into_holder), None))
     }
 
     async fn revoke(&self, name: &Name, revocation: Revocation) -> Result<Revoked> {

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use lock_core::{Info, Prefix};
+use lock_core::Info;
+use lock_core::driver::Prefix;
 
 /// The driver's [`Info`], updated with each connection.
 #[derive(Debug)]
@@ -37,25 +38,12 @@ impl Profile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lock_core::driver::{Fair, Fencing, Lease, Wakes};
+    use lock_core::driver::{Fencing, Lease};
     use std::time::Duration;
 
     #[test]
     fn each_connection_says_where_it_leads() {
-        let info = Info {
-            backend: "b",
-            server: "h:1".into(),
-            identity: None,
-            fencing: Fencing::Always,
-            lease: Lease::Lock,
-            fair: Fair::No,
-            wakes: Wakes::Polled,
-            min_ttl: Duration::ZERO,
-            max_ttl: Duration::MAX,
-            clock: "",
-            data_loss: String::new(),
-            requests_per_hand_over: 1,
-        };
+        let info = Info::new("b", "h:1", Fencing::Always, Lease::Lock, Duration::ZERO..=Duration::MAX);
         let profile = Profile::new(info, "`db`.`t`", &Prefix::new("p:").unwrap());
         assert_eq!(profile.get().identity, None, "no server was asked yet");
         profile.learn_server(Some("f00d"));

@@ -30,18 +30,17 @@ impl Row {
 
     /// Returns the answer to an attempt of another owner that found this row.
     pub(crate) fn into_busy(self) -> Busy {
-        Busy { queued: false, free_in: self.left, holder: self.into_holder().map(Box::new) }
+        Busy::default().with_free_in(self.left).with_holder(self.into_holder())
     }
 
     pub(crate) fn into_holder(self) -> Option<Entry> {
         let left = self.left?;
-        Some(Entry {
-            owner: OwnerBytes::new(self.owner),
-            label: Some(self.label),
-            token: token(self.token).ok(),
-            since: Some(self.since),
-            expires_in: Some(left),
-        })
+        let mut entry = Entry::new(OwnerBytes::new(self.owner));
+        entry.label = Some(self.label);
+        entry.token = token(self.token).ok();
+        entry.since = Some(self.since);
+        entry.expires_in = Some(left);
+        Some(entry)
     }
 }
 

@@ -166,7 +166,7 @@ impl ZkClaim {
                 let deadlines = session.deadlines();
                 self.told = Some(deadlines.ends());
                 let (valid_for, age) = deadlines.left_at(call.began());
-                Ok(Some(Attempt::Granted(Grant { token, valid_for, age })))
+                Ok(Some(Attempt::Granted(Grant::new(token, valid_for).with_age(age))))
             }
             Position::Revoked { path } => {
                 session.remove_at_deadline(path);
@@ -179,7 +179,7 @@ impl ZkClaim {
                     return Ok(None);
                 }
                 self.held = None;
-                Ok(Some(Attempt::Busy(Busy { queued: true, ..Busy::default() })))
+                Ok(Some(Attempt::Busy(Busy::queued())))
             }
             Position::Outside => Ok(Some(Attempt::Busy(Busy::default()))),
             Position::Unknown => Ok(None),

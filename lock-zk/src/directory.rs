@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use lock_core::driver::Call;
-use lock_core::{Name, Owner, Prefix};
+use lock_core::driver::{Call, Prefix};
+use lock_core::{Name, Owner};
 use zookeeper_client::{Acls, CreateMode, CreateOptions, Error as ZkError, MultiReadResult};
 
 use crate::layout::{self, Ticket};

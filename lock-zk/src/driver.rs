@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Call, Claim, Driver, Entry, Finding, Inspection, Request, Revocation, Revoked, When,
+    Call, Claim, Context, Driver, Entry, Finding, Inspection, Request, Revocation, Revoked, When,
 };
-use lock_core::{Clock, Context, Effect, Error, FencingToken, Info, Name, OwnerBytes, Result};
+use lock_core::{Clock, Effect, Error, FencingToken, Info, Name, OwnerBytes, Result};
 use tokio::runtime::Handle;
 use zookeeper_client::{Acls, Error as ZkError, MultiReadResult, Stat};
 
@@ -39,7 +39,7 @@ impl ZkDriver {
     pub(crate) async fn open(zookeeper: ZooKeeper, context: Context) -> Result<ZkDriver> {
         let address = zookeeper.address();
         let ZooKeeper { reach, chroot, prefix, tick, .. } = zookeeper;
-        let Context { clock, random, patience } = context;
+        let Context { clock, random, patience, .. } = context;
         let acls = if reach.has_login() { Acls::creator_all() } else { Acls::anyone_all() };
         let is_encrypted = reach.is_encrypted();
         let (runtime, process) = (Handle::current(), Process::this());
@@ -146,15 +146,12 @@ impl ReadTicket {
     }
 
     fn into_entry(self) -> Entry {
-        Entry {
-            owner: self.shown(),
-            label: self.said.label().map(str::to_owned),
-            token: u64::try_from(self.stat.czxid).ok().and_then(FencingToken::new),
-            // The server tells when the node was created by its wall clock, but not what that clock shows now.
-            since: None,
-            // The lease does not end while its session is kept.
-            expires_in: None,
-        }
+        // Without `since`: the server tells when the node was created by its wall clock, but not what that clock shows
+        // now. And without `expires_in`: the lease does not end while its session is kept.
+        let mut entry = Entry::new(self.shown());
+        entry.label = self.said.label().map(str::to_owned);
+        entry.token = u64::try_from(self.stat.czxid).ok().and_then(FencingToken::new);
+        entry
     }
 }
 
@@ -195,7 +192,7 @@ impl Driver for ZkDriver {
             };
             let mut tickets = tickets.into_iter().map(ReadTicket::into_entry);
             let holder = tickets.next();
-            return Ok(Inspection { holder, waiters: Some(tickets.collect()) });
+            return Ok(Inspection::new(holder, Some(tickets.collect())));
         }
     }
 

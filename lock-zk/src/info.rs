@@ -20,6 +20,9 @@ const CLOCK: &str = "Java's monotonic clock of the leading server, which can't b
     than a tick (?tick=); if they take longer, a lock may end before its holder is told, and only the fencing token tells \
     two holders apart";
 
+const DATA_LOSS: &str = "a minority of the servers may be lost; without a majority nothing is granted, renewed or \
+    released, and sessions end. If all data is lost, every lock is free, and tokens start again";
+
 impl Granted {
     /// Derives it from the timeouts that the server granted when it was asked for two ticks and for the longest.
     pub(crate) fn new(tick: Duration, shortest: Duration, longest: Duration) -> Granted {
@@ -32,24 +35,21 @@ impl Granted {
     }
 
     pub(crate) fn describe(self, server: String) -> Info {
-        Info {
-            backend: "zookeeper",
+        let mut info = Info::new(
+            "zookeeper",
             server,
-            identity: None,
-            fencing: Fencing::UntilAMajorityLosesItsData {
+            Fencing::UntilAMajorityLosesItsData {
                 and: "no older copy of the data is restored, and the ensemble is not set up again".to_owned(),
             },
-            lease: Lease::Session,
-            fair: Fair::PerProcess,
-            wakes: Wakes::Pushed,
-            min_ttl: self.shortest_ttl(),
-            max_ttl: self.longest.max(self.shortest_ttl()),
-            clock: CLOCK,
-            data_loss: "a minority of the servers may be lost; without a majority nothing is granted, renewed or \
-                        released, and sessions end. If all data is lost, every lock is free, and tokens start again"
-                .to_owned(),
-            requests_per_hand_over: 4,
-        }
+            Lease::Session,
+            self.shortest_ttl()..=self.longest.max(self.shortest_ttl()),
+        );
+        info.fair = Fair::PerProcess;
+        info.wakes = Wakes::Pushed;
+        info.clock = CLOCK;
+        info.data_loss = DATA_LOSS.to_owned();
+        info.requests_per_hand_over = 4;
+        info
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::{Client, Error, Location, Options, Prefix, Result};
+use lock_core::driver::{Location, Prefix};
+use lock_core::{Client, Error, Options, Result};
 use zookeeper_client::{Client as ZkClient, Connector};
 
 use crate::driver::ZkDriver;

@@ -1,6 +1,7 @@
 //! TLS: which roots are trusted, and which certificate the client shows.
 
-use lock_core::{Error, Location, Result};
+use lock_core::driver::Location;
+use lock_core::{Error, Result};
 use zookeeper_client::Connector;
 
 /// What `ca`, `cert` and `key` of a URL say.

@@ -1,6 +1,7 @@
 //! The list of backends: which URL schemes, and which feature, belong to each. One line per backend.
 
-use lock_core::{Client, Error, Location, Options, Result};
+use lock_core::driver::Location;
+use lock_core::{Client, Error, Options, Result};
 
 /// Makes the functions `connect` and `schema`, and the list of all schemes, from lines of
 /// `feature [schemes] => connect, schema`.

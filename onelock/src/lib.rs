@@ -42,11 +42,13 @@
 
 mod backends;
 
-pub use lock_core::driver::{Entry, Fair, Fencing, Finding, Inspection, Lease, Level, Revoked, Wakes, When};
+/// What backends need: the contract with the core. For a backend of your own, and for the type of [`Client::driver`].
+pub use lock_core::driver;
 pub use lock_core::{
-    Client, Clock, DEFAULT_TTL, Effect, Ending, Error, ErrorKind, Event, Fence, FencingToken, Guard, Info,
-    Instant, Label, Location, Lock, LockBuilder, LossReason, MAX_LABEL, MAX_NAME, MAX_PREFIX, MultiGuard,
-    MultiLock, Name, Options, Owner, OwnerBytes, Reentrant, Refusal, Result, Stale, parse_duration,
+    Client, Clock, DEFAULT_TTL, Effect, Ending, Entry, Error, ErrorKind, Event, Fair, Fence, Fencing,
+    FencingToken, Finding, Guard, Info, Inspection, Instant, Label, Lease, Level, Lock, LockBuilder,
+    LossReason, MAX_LABEL, MAX_NAME, MAX_PREFIX, MultiGuard, MultiLock, Name, Observer, Options, Owner,
+    OwnerBytes, Random, Reentrant, Refusal, Result, Revoked, Stale, Wakes, When, parse_duration,
 };
 
 #[cfg(feature = "etcd")]

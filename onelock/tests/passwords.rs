@@ -191,7 +191,12 @@ async fn whatever_becomes_of_the_client() {
                     let lock = client.lock("a").build().expect("a name");
                     let tried = lock.try_acquire().await.map(drop).expect_err("there is no server");
                     let checked = client.check().await;
-                    format!("{client:?} {lock:?} {:?} {checked:?} {}", client.info(), said(&tried))
+                    format!(
+                        "{client:?} {lock:?} {:?} {:?} {checked:?} {}",
+                        client.driver(),
+                        client.info(),
+                        said(&tried)
+                    )
                 }
             };
             assert!(!shows(&text), "{scheme}{rest}\n{text}");

@@ -68,6 +68,17 @@ pub(crate) fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, Stri
     Ok(paths.filter(|path| path.extension().is_some_and(|found| found == extension)).collect())
 }
 
+/// Returns the files of a folder and of all folders in it.
+pub(crate) fn files_below(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, String> {
+    let mut found = files(folder, extension)?;
+    for entry in folder.read_dir().map_err(|e| format!("{}: {e}", folder.display()))?.flatten() {
+        if entry.path().is_dir() {
+            found.extend(files_below(&entry.path(), extension)?);
+        }
+    }
+    Ok(found)
+}
+
 pub(crate) fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))
 }

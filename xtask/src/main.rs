@@ -16,6 +16,7 @@ mod install;
 #[allow(unreachable_pub, reason = "it is a file of lock-foreign-clients, and public there")]
 #[path = "../../conformance/foreign/src/catalogue.rs"]
 mod interop;
+mod levels;
 mod mutants;
 mod nightly;
 mod pins;

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use etcd_client::{Client, ConnectOptions};
-use lock_core::Location;
+use lock_core::driver::Location;
 
 use crate::Outcome;
 

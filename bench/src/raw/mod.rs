@@ -7,7 +7,7 @@ pub(crate) mod postgres;
 pub(crate) mod redis;
 pub(crate) mod zookeeper;
 
-use lock_core::Location;
+use lock_core::driver::Location;
 
 use crate::Outcome;
 

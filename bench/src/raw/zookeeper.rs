@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use lock_core::Location;
+use lock_core::driver::Location;
 use zookeeper_client::Client;
 
 use crate::Outcome;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::driver::{Busy, Driver, Entry, Inspection, Revoked, When};
-use lock_core::{Context, OwnerBytes, Prefix, Result};
+use lock_core::driver::{Busy, Context, Driver, Entry, Inspection, Prefix, Revoked, When};
+use lock_core::{OwnerBytes, Result};
 use lock_memory::ServerTime;
 use lock_memory::lease::LeaseDriver;
 use lock_memory::queue::QueueDriver;

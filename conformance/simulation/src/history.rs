@@ -292,7 +292,7 @@ impl<S: Family> Stage<S> {
         });
         let (wire, servers) = (self.world.end(machine), self.world.clocks.len());
         let wakes = self.world.wakes();
-        let connect = |context: lock_core::Context| async move {
+        let connect = |context: lock_core::driver::Context| async move {
             Ok(LeaseHiding::<S, _>::new(S::driver(wire, servers, context)?, wakes))
         };
         options.open("memory", "simulated", connect).await.expect("connecting sends no request")

@@ -69,9 +69,7 @@ struct Silent {
 impl Claim for Silent {
     async fn attempt(&mut self) -> Result<Attempt> {
         Ok(match self.claim.attempt().await? {
-            Attempt::Busy(busy) if (self.shows_a_lease)(&busy) => {
-                Attempt::Busy(Busy { free_in: None, ..busy })
-            }
+            Attempt::Busy(busy) if (self.shows_a_lease)(&busy) => Attempt::Busy(busy.with_free_in(None)),
             outcome => outcome,
         })
     }

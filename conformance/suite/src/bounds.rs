@@ -10,9 +10,9 @@ pub(crate) fn after_a_death(info: &Info, ttl: Duration) -> Duration {
     match (info.lease, info.wakes) {
         // A waiter knows when the lease ends. A waiter that polls has not looked in the meantime.
         (Lease::Lock, Wakes::Pushed) => ttl + Duration::from_millis(100),
-        (Lease::Lock, Wakes::Polled) => ttl + LONGEST_POLL,
+        (Lease::Lock, _) => ttl + LONGEST_POLL,
         // The server looks for ended sessions about once a second.
-        (Lease::Session, _) => ttl + Duration::from_secs(1),
+        _ => ttl + Duration::from_secs(1),
     }
 }
 
@@ -22,7 +22,7 @@ pub(crate) fn after_a_death_and_a_restart(info: &Info, ttl: Duration, down: Dura
     match info.lease {
         Lease::Lock => after_a_death(info, ttl) + down + found_again,
         // A restarted server gives every session its full timeout again.
-        Lease::Session => ttl + after_a_death(info, ttl) + down + found_again,
+        _ => ttl + after_a_death(info, ttl) + down + found_again,
     }
 }
 

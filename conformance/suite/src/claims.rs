@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::timing::Answered;
-use lock_core::driver::{Attempt, Busy, Claim, Grant, Mode, Queueing, Request};
+use lock_core::driver::{Attempt, Busy, Claim, Grant, Queueing, Request};
 use lock_core::{Client, Label, Name, Owner, Random};
 
 /// The terms of a claim, besides its name.
@@ -27,16 +27,10 @@ pub struct Terms<'a> {
 /// If `name` is not a valid name.
 pub fn claim(client: &Client, name: &str, terms: Terms<'_>) -> Box<dyn Claim> {
     let Terms { ttl, patience, waits, label } = terms;
-    client.driver().claim(Request {
-        name: Name::new(name).expect("the test's name is valid"),
-        owner: Owner::mint(&Random::system()),
-        mode: Mode::Exclusive,
-        ttl,
-        patience,
-        waits,
-        label: Label::new(label),
-        clock: client.clock().clone(),
-    })
+    let (name, owner) = (Name::new(name).expect("the test's name is valid"), Owner::mint(&Random::system()));
+    let mut request = Request::new(name, owner, ttl, patience, client.clock().clone());
+    (request.waits, request.label) = (waits, Label::new(label));
+    client.driver().claim(request)
 }
 
 /// Attempts the lock and returns the grant.

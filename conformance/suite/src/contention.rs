@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use lock_core::{Client, Ending, Error, ErrorKind, FencingToken, Guard, Lock};
+use lock_core::{Client, Error, ErrorKind, FencingToken, Guard, Lock};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::timing::{Returned, assert_in_time, until, void};
@@ -122,7 +122,7 @@ async fn take_turns(lock: Lock, held: Arc<Mutex<History>>, stop: Arc<AtomicBool>
             let (name, token) = (guard.name().as_str().to_owned(), guard.token());
             locked(&held).entry(name).or_default().push(Held { from, to, token });
         }
-        let _: Ending = guard.release().await;
+        guard.release().await;
     }
 }
 
@@ -254,7 +254,7 @@ async fn take(client: Client, names: String, kept: Arc<Mutex<VecDeque<Guard>>>, 
             Err(error) => is_passing(&error),
         }
         if let Some(guard) = pop_beyond(&kept, MOST) {
-            let _: Ending = guard.release().await;
+            guard.release().await;
         }
     }
 }

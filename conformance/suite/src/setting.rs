@@ -85,7 +85,7 @@ impl Setting {
         let lock = self.lock(&client, name).build().expect("the case's terms are fine");
         match lock.try_acquire().answered().await {
             Some(guard) => {
-                let _: lock_core::Ending = guard.release().await;
+                guard.release().await;
                 true
             }
             None => false,

@@ -2,7 +2,8 @@
 
 use std::env;
 
-use onelock::{Client, Location, Name};
+use onelock::driver::Location;
+use onelock::{Client, Name};
 
 use crate::exit::{Exit, Failure};
 

@@ -1,21 +1,24 @@
 //! The builder of a lock and its terms.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::{DEFAULT_TTL, Lock, Terms};
-use crate::claim::certain;
-use crate::client::Client;
+use super::{DEFAULT_TTL, Lock};
 use crate::driver::{Lease, Mode};
 use crate::error::{Error, Result};
+use crate::home::Home;
+use crate::life::{Shared, Terms, less_margin};
 use crate::name::Name;
 use crate::owner::Label;
 use crate::reentrant::Reentrant;
 
 /// Builds a [`Lock`]: a name and its terms.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct LockBuilder {
-    client: Client,
+    shared: Arc<Shared>,
+    home: Arc<Home>,
     name: String,
     ttl: Option<Duration>,
     wait: Option<Duration>,
@@ -27,9 +30,10 @@ pub struct LockBuilder {
 }
 
 impl LockBuilder {
-    pub(crate) fn new(client: Client, name: String) -> LockBuilder {
+    pub(crate) fn new(shared: Arc<Shared>, home: Arc<Home>, name: String) -> LockBuilder {
         LockBuilder {
-            client,
+            shared,
+            home,
             name,
             ttl: None,
             wait: None,
@@ -110,7 +114,7 @@ impl LockBuilder {
     /// - for a `min_hold` for which a fixed lease does not last. On a server that keeps sessions, a fixed lease counts
     ///   for about half of its ttl.
     pub fn build(self) -> Result<Lock> {
-        let Client { shared, home } = self.client;
+        let LockBuilder { shared, home, .. } = self;
         let invalid = |e: Error| shared.at("build", None, e);
         let name = Name::new(&self.name).map_err(invalid)?;
         let ttl = match self.ttl {
@@ -152,12 +156,28 @@ impl LockBuilder {
     }
 }
 
+impl fmt::Debug for LockBuilder {
+    /// One line: the name, and the terms that were set.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LockBuilder { name, ttl, wait, renewed, max_hold, min_hold, label, .. } = self;
+        f.debug_struct("LockBuilder")
+            .field("name", name)
+            .field("ttl", ttl)
+            .field("wait", wait)
+            .field("renewed", renewed)
+            .field("max_hold", max_hold)
+            .field("min_hold", min_hold)
+            .field("label", label)
+            .finish_non_exhaustive()
+    }
+}
+
 /// Returns for how long a fixed lease certainly lasts. In a session the last proof may be half of the ttl old when the
 /// lock is granted: the backends accept a proof for that long.
 fn lasts(ttl: Duration, lease: Lease) -> Duration {
     match lease {
-        Lease::Lock => certain(ttl, Duration::ZERO),
-        Lease::Session => certain(ttl / 2, ttl / 2),
+        Lease::Lock => less_margin(ttl, Duration::ZERO),
+        Lease::Session => less_margin(ttl / 2, ttl / 2),
     }
 }
 

@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Busy, Claim, Driver, Entry, Fair, Fencing, Finding, Grant, Info, Inspection, Lease, Release,
-    Renewal, Request, Revocation, Revoked, Wakes, Watched,
+    Attempt, Busy, Claim, Driver, Entry, Fencing, Finding, Grant, Info, Inspection, Lease, RandomSource,
+    Release, Renewal, Request, Revocation, Revoked, Time, Timer, Watched,
 };
 use lock_core::{
-    Client, Clock, Effect, Error, FencingToken, Instant, Name, Options, OwnerBytes, Random, RandomSource,
-    Result, Time, Timer,
+    Client, Clock, Effect, Error, FencingToken, Instant, Name, Options, OwnerBytes, Random, Result,
 };
 use tokio::sync::Notify;
 
@@ -25,13 +24,13 @@ pub(crate) type Step<T> = (Duration, Result<T>);
 
 pub(crate) fn granted(valid_for: Duration) -> Step<Attempt> {
     let token = FencingToken::new(7).expect("seven");
-    (ms(1), Ok(Attempt::Granted(Grant { token, valid_for, age: Duration::ZERO })))
+    (ms(1), Ok(Attempt::Granted(Grant::new(token, valid_for))))
 }
 
 /// A grant with what is left of a lease that was proven `age` before.
 pub(crate) fn granted_of_old(valid_for: Duration, age: Duration) -> Step<Attempt> {
     let token = FencingToken::new(7).expect("seven");
-    (ms(1), Ok(Attempt::Granted(Grant { token, valid_for, age })))
+    (ms(1), Ok(Attempt::Granted(Grant::new(token, valid_for).with_age(age))))
 }
 
 pub(crate) fn busy() -> Step<Attempt> {
@@ -41,18 +40,17 @@ pub(crate) fn busy() -> Step<Attempt> {
 /// An answer that shows the holder: `label`, which has held for `since`.
 pub(crate) fn busy_with(label: &str, since: Duration, expires_in: Duration) -> Step<Attempt> {
     let holder = entry(label, since, expires_in);
-    let busy = Busy { queued: false, free_in: Some(expires_in), holder: Some(holder.into()) };
+    let busy = Busy::default().with_free_in(expires_in).with_holder(holder);
     (ms(1), Ok(Attempt::Busy(busy)))
 }
 
 pub(crate) fn entry(label: &str, since: Duration, expires_in: Duration) -> Entry {
-    Entry {
-        owner: OwnerBytes::new(*b"theirs"),
-        label: Some(label.to_owned()),
-        token: FencingToken::new(6),
-        since: Some(since),
-        expires_in: Some(expires_in),
-    }
+    let mut entry = Entry::new(OwnerBytes::new(*b"theirs"));
+    entry.label = Some(label.to_owned());
+    entry.token = FencingToken::new(6);
+    entry.since = Some(since);
+    entry.expires_in = Some(expires_in);
+    entry
 }
 
 pub(crate) fn held(valid_for: Duration) -> Step<Renewal> {
@@ -187,21 +185,9 @@ pub(crate) async fn client_with(script: &Arc<Script>, options: Options) -> Clien
 }
 
 pub(crate) fn driver(script: &Arc<Script>, clock: Clock) -> Scripted {
-    let info = Arc::new(Info {
-        backend: "scripted",
-        server: String::new(),
-        identity: None,
-        fencing: Fencing::Always,
-        lease: *script.lease.get_or_init(|| Lease::Lock),
-        fair: Fair::No,
-        wakes: Wakes::Polled,
-        min_ttl: ms(10),
-        max_ttl: Duration::from_secs(3600),
-        clock: "the test's",
-        data_loss: "nothing is kept".into(),
-        requests_per_hand_over: 2,
-    });
-    Scripted { script: script.clone(), info, clock }
+    let lease = *script.lease.get_or_init(|| Lease::Lock);
+    let info = Info::new("scripted", "", Fencing::Always, lease, ms(10)..=Duration::from_secs(3600));
+    Scripted { script: script.clone(), info: Arc::new(info), clock }
 }
 
 #[async_trait]
@@ -220,7 +206,7 @@ impl Driver for Scripted {
             Shown::NoHolder => None,
             Shown::NoAnswer => return Err(Error::unavailable(Effect::NotApplied, "no answer")),
         };
-        Ok(Inspection { holder, waiters: None })
+        Ok(Inspection::new(holder, None))
     }
 
     async fn revoke(&self, name: &Name, revocation: Revocation) -> Result<Revoked> {

@@ -72,9 +72,9 @@ impl EtcdClaim {
         let places = found.first.into_iter().chain(foreign.map_err(errors::not_done)?);
         let Some(first) = places.min_by_key(|place| place.created) else { return Ok(None) };
         require_lease(&first)?;
-        let holder = Some(Box::new(queue.entry(&first)));
+        let holder = queue.entry(&first);
         self.before = Some(first);
-        Ok(Some(Tried::Busy(Busy { queued: false, free_in: None, holder })))
+        Ok(Some(Tried::Busy(Busy::default().with_holder(holder))))
     }
 
     /// Sends the transaction that takes a place. Returns `None` if the session's lease has ended.

@@ -61,8 +61,8 @@ impl EtcdClaim {
             self.before = Some(before.clone());
             let is_watched = self.watching.as_ref().is_some_and(|(watched, _)| is_same(watched, &before));
             if !self.listens || is_watched {
-                let holder = is_first.then(|| Box::new(self.own.queue.entry(&before)));
-                return Ok(Round::Done(Attempt::Busy(Busy { queued: true, free_in: None, holder })));
+                let holder = is_first.then(|| self.own.queue.entry(&before));
+                return Ok(Round::Done(Attempt::Busy(Busy::queued().with_holder(holder))));
             }
             // The place before this one is not the watched one: watch it, and then look again.
             self.watch(call, before).await?;
@@ -76,9 +76,9 @@ impl EtcdClaim {
     /// Gives the place back: a foreign client took one between the look and this attempt, which does not wait.
     async fn give_back_overtaken(&mut self, call: &Call, before: StoredKey, is_first: bool) -> Result<Round> {
         self.give_back(call).await?;
-        let holder = is_first.then(|| Box::new(self.own.queue.entry(&before)));
+        let holder = is_first.then(|| self.own.queue.entry(&before));
         self.before = Some(before);
-        Ok(Round::Done(Attempt::Busy(Busy { queued: false, free_in: None, holder })))
+        Ok(Round::Done(Attempt::Busy(Busy::default().with_holder(holder))))
     }
 
     /// Puts the claim's own key on the session's current lease. Returns whether the key still exists.
@@ -177,7 +177,7 @@ impl EtcdClaim {
         (self.watching, self.listens, self.before) = (None, false, None);
         let proof = session.proof();
         let (valid_for, age) = (proof.ends().since(call.began()), call.began().since(proof.asked));
-        Ok(Round::Done(Attempt::Granted(Grant { token, valid_for, age })))
+        Ok(Round::Done(Attempt::Granted(Grant::new(token, valid_for).with_age(age))))
     }
 
     pub(super) async fn watch(&mut self, call: &Call, before: StoredKey) -> Result<()> {

@@ -19,7 +19,7 @@ pub(crate) async fn holder(client: &Client, lock: &str) -> Entry {
 pub(crate) async fn revoke_from(client: &Client, lock: &str, holder: OwnerBytes, when: When) -> Revoked {
     let (by, label) = (Owner::mint(&Random::system()), Label::new("an operator"));
     let patience = Duration::from_secs(1);
-    let revocation = Revocation { holder, by, label, when, patience };
+    let revocation = Revocation::new(holder, by, label, when, patience);
     client.driver().revoke(&name(lock), revocation).await.unwrap()
 }
 

@@ -253,13 +253,12 @@ impl LeaseServer {
     fn inspect(&self, now: ServerTime, key: &str) -> Option<Entry> {
         let lock = self.locks.get(key)?;
         let holder = lock.held(now)?;
-        Some(Entry {
-            owner: shown(holder.owner),
-            label: Some(holder.label.as_str().to_owned()),
-            token: Some(token(lock.token)),
-            since: Some(now.since(holder.since)),
-            expires_in: Some(holder.ends.since(now)),
-        })
+        let mut entry = Entry::new(shown(holder.owner));
+        entry.label = Some(holder.label.as_str().to_owned());
+        entry.token = Some(token(lock.token));
+        entry.since = Some(now.since(holder.since));
+        entry.expires_in = Some(holder.ends.since(now));
+        Some(entry)
     }
 
     fn lock(&mut self, key: Key) -> &mut Lock {

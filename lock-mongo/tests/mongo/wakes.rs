@@ -52,13 +52,7 @@ pub(crate) fn a_release_and_a_revoke_wake_listeners() {
             calm(&mut holder).await;
             let seen = theirs.driver().inspect(&name(&lock), PATIENCE).await.unwrap().holder.unwrap();
             let by = Owner::mint(&Random::system());
-            let revocation = Revocation {
-                holder: seen.owner,
-                by,
-                label: Label::new("x"),
-                when: When::Now,
-                patience: PATIENCE,
-            };
+            let revocation = Revocation::new(seen.owner, by, Label::new("x"), When::Now, PATIENCE);
             theirs.driver().revoke(&name(&lock), revocation).await.unwrap();
             assert!(woken(&mut holder).await, "a revoke wakes the waiter");
             granted(&mut holder).await;
@@ -91,13 +85,8 @@ pub(crate) fn a_stream_that_was_killed_is_opened_again() {
         until("it is open again", LONG, || async { streams(&server).await > 0 }).await;
         calm(&mut waiter).await;
         let seen = theirs.driver().inspect(&name("a"), PATIENCE).await.unwrap().holder.unwrap();
-        let revocation = Revocation {
-            holder: seen.owner,
-            by: Owner::mint(&Random::system()),
-            label: Label::new("x"),
-            when: When::Now,
-            patience: PATIENCE,
-        };
+        let revocation =
+            Revocation::new(seen.owner, Owner::mint(&Random::system()), Label::new("x"), When::Now, PATIENCE);
         theirs.driver().revoke(&name("a"), revocation).await.unwrap();
         assert!(woken(&mut waiter).await);
         granted(&mut waiter).await;

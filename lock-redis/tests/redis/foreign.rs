@@ -10,13 +10,13 @@ use crate::server::{Server, busy, claim, granted, name, run};
 const PATIENCE: Duration = Duration::from_secs(1);
 
 fn revocation(holder: &str, when: When) -> Revocation {
-    Revocation {
-        holder: OwnerBytes::new(holder.as_bytes()),
-        by: Owner::mint(&Random::system()),
-        label: Label::new("ops"),
+    Revocation::new(
+        OwnerBytes::new(holder.as_bytes()),
+        Owner::mint(&Random::system()),
+        Label::new("ops"),
         when,
-        patience: PATIENCE,
-    }
+        PATIENCE,
+    )
 }
 
 pub(crate) fn what_no_lock_client_can_have_written_is_refused_and_left_alone() {

@@ -62,13 +62,13 @@ pub(crate) fn a_revoked_lock_says_so_until_its_deadline() {
         let before: String = raw.ask(&["GET", "a"]).await;
         let entry =
             client.driver().inspect(&name("a"), Duration::from_secs(1)).await.unwrap().holder.unwrap();
-        let revocation = Revocation {
-            holder: entry.owner,
-            by: Owner::mint(&Random::system()),
-            label: Label::new("ops"),
-            when: When::HoldersDeadline,
-            patience: Duration::from_secs(1),
-        };
+        let revocation = Revocation::new(
+            entry.owner,
+            Owner::mint(&Random::system()),
+            Label::new("ops"),
+            When::HoldersDeadline,
+            Duration::from_secs(1),
+        );
         let revoked = client.driver().revoke(&name("a"), revocation).await.unwrap();
         assert!(matches!(revoked, Revoked::FreeIn(left) if left > Duration::from_secs(15)), "{revoked:?}");
         let after: String = raw.ask(&["GET", "a"]).await;

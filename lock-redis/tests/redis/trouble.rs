@@ -73,13 +73,13 @@ pub(crate) fn a_replica_that_takes_writes_locks_nothing() {
         not_here(claim.attempt().await.unwrap_err());
         not_here(claim.renew(Duration::from_secs(20)).await.unwrap_err());
         not_here(claim.release().await.unwrap_err());
-        let revocation = Revocation {
-            holder: OwnerBytes::new(b"the holder".as_slice()),
-            by: Owner::mint(&Random::system()),
-            label: Label::new("ops"),
-            when: When::Now,
-            patience: Duration::from_secs(1),
-        };
+        let revocation = Revocation::new(
+            OwnerBytes::new(b"the holder".as_slice()),
+            Owner::mint(&Random::system()),
+            Label::new("ops"),
+            When::Now,
+            Duration::from_secs(1),
+        );
         not_here(client.driver().revoke(&name("a"), revocation).await.unwrap_err());
         assert!(raw.keys().await.is_empty(), "nothing may be written on a replica");
         let findings = client.check().await.unwrap();

@@ -47,13 +47,13 @@ pub(crate) fn a_release_and_a_revoke_wake_listeners() {
         holder.listen().await.unwrap();
         let shown = ours.driver().inspect(&name("a"), Duration::from_secs(1)).await.unwrap().holder.unwrap();
         assert_eq!(shown.token, Some(token));
-        let revocation = Revocation {
-            holder: shown.owner,
-            by: Owner::mint(&Random::system()),
-            label: Label::new("ops"),
-            when: When::Now,
-            patience: Duration::from_secs(1),
-        };
+        let revocation = Revocation::new(
+            shown.owner,
+            Owner::mint(&Random::system()),
+            Label::new("ops"),
+            When::Now,
+            Duration::from_secs(1),
+        );
         ours.driver().revoke(&name("a"), revocation).await.unwrap();
         woken("the revoke wakes the claim", &mut holder).await;
         granted(&mut holder).await;

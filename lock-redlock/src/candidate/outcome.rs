@@ -31,14 +31,10 @@ impl<N: Node> Candidate<N> {
             }
             return Err(self.trouble(&troubles, done));
         }
-        Ok(Attempt::Busy(match self.leader(&no) {
+        let mut busy = match self.leader(&no) {
             Some(holder) => {
                 self.is_decided();
-                Busy {
-                    queued: leaves,
-                    free_in: free_in(&no, majority.saturating_sub(yes)),
-                    holder: Some(holder),
-                }
+                Busy::default().with_free_in(free_in(&no, majority.saturating_sub(yes))).with_holder(holder)
             }
             // Either several candidates have a part of the nodes each, or one has a majority that includes nodes which
             // can't be asked. The answers do not tell which. A candidate that tries again at once meets the same others
@@ -46,9 +42,11 @@ impl<N: Node> Candidate<N> {
             None => {
                 self.is_split(if deferred { no.into_iter().next() } else { None });
                 let pause = took.saturating_mul(1 << self.splits.min(8)).min(LONGEST_SPLIT);
-                Busy { queued: leaves, free_in: Some(pause), holder: None }
+                Busy::default().with_free_in(pause)
             }
-        }))
+        };
+        busy.queued = leaves;
+        Ok(Attempt::Busy(busy))
     }
 
     /// Records that a candidate has a majority.
@@ -69,7 +67,7 @@ impl<N: Node> Candidate<N> {
     }
 
     /// Returns the holder that a majority shows.
-    fn leader(&self, no: &[Held]) -> Option<Box<Entry>> {
+    fn leader(&self, no: &[Held]) -> Option<Entry> {
         let agree = |other: &Held| {
             no.iter().filter(|held| (&held.value, held.token) == (&other.value, other.token)).count()
         };
@@ -78,7 +76,7 @@ impl<N: Node> Candidate<N> {
             let Held { value, left, now, .. } = held.clone();
             // The token that a majority has acknowledged. A node that granted late may have another one.
             let token = held.token.filter(|_| agree(held) >= self.quorum.majority());
-            Box::new(redis::entry(value, left, token, now))
+            redis::entry(value, left, token, now)
         })
     }
 

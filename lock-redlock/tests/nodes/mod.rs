@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_conformance::Counters;
-use lock_core::{Client, Clock, Context, Options, Prefix, Random, Result};
+use lock_core::driver::{Context, Prefix};
+use lock_core::{Client, Clock, Options, Random, Result};
 use lock_redlock::{Redis, RedisNode, Redlock, VoteRegistry};
 use lock_test_servers::{self as servers, Absence, Owned, RedisAdmin, Settings};
 use redis::Cmd;
@@ -212,7 +213,7 @@ const QUARANTINE: &str = ":lock~q";
 /// Returns a node for the server at this URL. `registry` is shared with the other nodes.
 pub(crate) fn node_at(url: &str, registry: &Arc<VoteRegistry>, max_ttl: Duration) -> RedisNode {
     let redis = Redis::from_url(url).expect("its URL");
-    let context = Context { clock: Clock::system(), random: Random::system(), patience: ANY_PATIENCE };
+    let context = Context::new(Clock::system(), Random::system(), ANY_PATIENCE);
     RedisNode::new(redis, context, &Prefix::default(), max_ttl, registry.clone()).expect("its settings")
 }
 

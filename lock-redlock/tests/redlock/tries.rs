@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lock_core::driver::{Attempt, Busy, Mode, Queueing, Release, Request};
+use lock_core::driver::{Attempt, Busy, Queueing, Release, Request};
 use lock_core::{Clock, Effect, Error, FencingToken, Label, Name, Owner, Random, Result};
 use lock_redlock::{Ask, Candidate, Freed, Held, Kept, Keys, Node, Quorum, Tells, Vote};
 
@@ -121,16 +121,8 @@ impl Site {
         let keys =
             Keys { name: name.clone(), lock: b"a".into(), token: b"a~t".into(), channel: b"a~c".into() };
         let random = Random::system();
-        let request = Request {
-            name,
-            owner: Owner::mint(&random),
-            mode: Mode::Exclusive,
-            ttl: TTL,
-            patience: PATIENCE,
-            waits: Queueing::Queued,
-            label: Label::new("a test"),
-            clock: Clock::system(),
-        };
+        let mut request = Request::new(name, Owner::mint(&random), TTL, PATIENCE, Clock::system());
+        (request.waits, request.label) = (Queueing::Queued, Label::new("a test"));
         let quorum = Quorum::new(nodes.clone(), Clock::system(), PATIENCE);
         let candidate = Candidate::new(quorum, Arc::new(keys), request, random);
         Site { nodes, candidate }

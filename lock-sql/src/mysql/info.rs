@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_core::Info;
-use lock_core::driver::{Fair, Fencing, Lease, Wakes};
+use lock_core::driver::{Fencing, Lease};
 
 use super::facts::{Facts, Flush, Writable};
 use crate::sweep::IDLE_BEFORE_DELETE;
@@ -14,11 +14,10 @@ const CLOCK: &str = "the server's wall clock. Two holders are possible for as lo
 
 pub(super) fn describe(server: &str, facts: &Facts) -> Info {
     let losses = losses(facts);
-    Info {
-        backend: "mysql",
-        server: server.to_owned(),
-        identity: None,
-        fencing: Fencing::WhileDataIsKept {
+    let mut info = Info::new(
+        "mysql",
+        server,
+        Fencing::WhileDataIsKept {
             clock_step: IDLE_BEFORE_DELETE,
             kept: format!(
                 "{losses}; after a loss of data, or the promotion of a replica that lags, tokens rise only if the new \
@@ -26,18 +25,16 @@ pub(super) fn describe(server: &str, facts: &Facts) -> Info {
                  it while both take writes"
             ),
         },
-        lease: Lease::Lock,
-        fair: Fair::No,
-        wakes: Wakes::Polled,
-        min_ttl: Duration::from_millis(50),
-        max_ttl: Duration::from_secs(365 * 24 * 3600),
-        clock: CLOCK,
-        data_loss: format!(
-            "a lock that the server has lost can be granted again while its holder still relies on it, and only the \
-             token tells the two holders apart: {losses}; a promoted replica lacks the grants that did not reach it"
-        ),
-        requests_per_hand_over: 3,
-    }
+        Lease::Lock,
+        Duration::from_millis(50)..=Duration::from_secs(365 * 24 * 3600),
+    );
+    info.clock = CLOCK;
+    info.data_loss = format!(
+        "a lock that the server has lost can be granted again while its holder still relies on it, and only the \
+         token tells the two holders apart: {losses}; a promoted replica lacks the grants that did not reach it"
+    );
+    info.requests_per_hand_over = 3;
+    info
 }
 
 fn losses(facts: &Facts) -> String {

@@ -57,7 +57,9 @@ impl Server {
     fn learn(&self, facts: &Facts, id: Option<String>) {
         let identity = id.map(|id| format!("{id} {}", self.place));
         let mut info = self.info.write().unwrap_or_else(PoisonError::into_inner);
-        *info = Arc::new(Info { identity, ..describe(&info.server, facts) });
+        let mut found = describe(&info.server, facts);
+        found.identity = identity;
+        *info = Arc::new(found);
     }
 
     async fn greet(&self, connection: &mut MySqlConnection) -> sqlx::Result<Result<i64>> {

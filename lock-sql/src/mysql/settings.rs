@@ -2,7 +2,8 @@
 
 use std::str::FromStr;
 
-use lock_core::{Client, Error, Location, Options, Prefix, Result};
+use lock_core::driver::{Location, Prefix};
+use lock_core::{Client, Error, Options, Result};
 use sqlx::ConnectOptions;
 use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 
@@ -124,7 +125,7 @@ impl MySql {
             return Err(Error::rejected(NO_DATABASE));
         }
         let (address, server) = (self.address(), self.address());
-        let open = |context: lock_core::Context| async move {
+        let open = |context: lock_core::driver::Context| async move {
             let clock = context.clock.clone();
             let name = self.table_name();
             Ok(SqlDriver::new(MySqlTable::open(self, name, &server, context).await?, clock))

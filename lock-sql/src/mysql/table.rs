@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Call, Finding, Grant, Release, Request, Revocation, Revoked, When};
-use lock_core::{Context, Error, Info, Name, Owner, Prefix, Result};
+use lock_core::driver::{
+    Attempt, Call, Context, Finding, Grant, Prefix, Release, Request, Revocation, Revoked, When,
+};
+use lock_core::{Error, Info, Name, Owner, Result};
 use sqlx::Row as _;
 use sqlx::mysql::MySqlRow;
 
@@ -134,11 +136,7 @@ impl Table for MySqlTable {
         loop {
             found = match found {
                 Found::Taken { token } => {
-                    return Ok(Attempt::Granted(Grant {
-                        token: row::token(token)?,
-                        valid_for: request.ttl,
-                        age: Duration::ZERO,
-                    }));
+                    return Ok(Attempt::Granted(Grant::new(row::token(token)?, request.ttl)));
                 }
                 // Ours already, by an attempt whose answer was lost. The lease now counts from this attempt, as from
                 // any other.
@@ -146,7 +144,7 @@ impl Table for MySqlTable {
                     match self.renew(call, key, &request.owner, request.ttl).await? {
                         Some(valid_for) => {
                             let token = row::token(row.token)?;
-                            return Ok(Attempt::Granted(Grant { token, valid_for, age: Duration::ZERO }));
+                            return Ok(Attempt::Granted(Grant::new(token, valid_for)));
                         }
                         // The lease has ended meanwhile.
                         None => self.take(call, key, request, Existence::Expected).await?,

@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use lock_core::{Clock, Context, Hub, Prefix, Random};
+use lock_core::driver::{Context, Hub, Prefix};
+use lock_core::{Clock, Random};
 use sqlx::postgres::{PgListener, PgNotification, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Executor as _, Row as _};
 use tokio::sync::{mpsc, oneshot};
@@ -124,7 +125,7 @@ impl Feed {
         listened: ListenedTable,
         requests: mpsc::UnboundedReceiver<ListenRequest>,
     ) -> Feed {
-        let Context { clock, random, patience } = context;
+        let Context { clock, random, patience, .. } = context;
         Feed { sessions, prefix, clock, random, patience, hubs, listened, requests }
     }
 

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use lock_core::{Prefix, Random, Result};
+use lock_core::driver::Prefix;
+use lock_core::{Random, Result};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 
 use super::info::info;

@@ -2,7 +2,7 @@
 //! the owner that a lock was revoked from. The payload can't be the name itself: it must be text in the database's
 //! encoding, and a name may contain any character.
 
-use lock_core::Prefix;
+use lock_core::driver::Prefix;
 
 /// Returns the channel of a table's releases and revokes. It contains the table's number, because a name may lack its
 /// schema.

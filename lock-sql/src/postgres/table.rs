@@ -5,8 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Busy, Call, Finding, Grant, Release, Request, Revocation, Revoked, When};
-use lock_core::{Context, Effect, Error, ErrorKind, Info, Name, Owner, Prefix, Random, Result};
+use lock_core::driver::{
+    Attempt, Busy, Call, Context, Finding, Grant, Prefix, Release, Request, Revocation, Revoked, When,
+};
+use lock_core::{Effect, Error, ErrorKind, Info, Name, Owner, Random, Result};
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
@@ -203,11 +205,7 @@ impl Table for PostgresTable {
             return Ok(match self.take(call, key, request).await? {
                 Taken::Granted { token, left, table } => {
                     self.number.store(table, Ordering::Release);
-                    Attempt::Granted(Grant {
-                        token: row::token(token)?,
-                        valid_for: left,
-                        age: Duration::ZERO,
-                    })
+                    Attempt::Granted(Grant::new(row::token(token)?, left))
                 }
                 Taken::Held(row) => Attempt::Busy(row.into_busy()),
                 Taken::LostRace => Attempt::Busy(Busy::default()),

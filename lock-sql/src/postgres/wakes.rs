@@ -4,8 +4,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use lock_core::driver::Call;
-use lock_core::{Clock, Context, Effect, Error, Instant, Name, Owner, Prefix, Result, Subscription};
+use lock_core::driver::{Call, Context, Prefix, Subscription};
+use lock_core::{Clock, Effect, Error, Instant, Name, Owner, Result};
 use tokio::sync::{mpsc, oneshot};
 
 use super::feed::{Feed, Hubs, ListenRequest, ListenedTable, Trouble};

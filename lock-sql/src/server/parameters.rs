@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use lock_core::{Error, Location, Options, Prefix, Result};
+use lock_core::driver::{Location, Prefix};
+use lock_core::{Error, Options, Result};
 
 use super::table_name::TableName;
 

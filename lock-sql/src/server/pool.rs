@@ -7,8 +7,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lock_core::driver::{Call, Drift};
-use lock_core::{Clock, Effect, Error, Result, detached};
+use lock_core::driver::{Call, Drift, detached};
+use lock_core::{Clock, Effect, Error, Result};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::dialect::{Answer, Dialect};

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use lock_core::driver::Call;
-use lock_core::{Effect, Error, Result, detached};
+use lock_core::driver::{Call, detached};
+use lock_core::{Effect, Error, Result};
 use sqlx::query::Query;
 use sqlx::sqlite::{
     SqliteArguments, SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteLockingMode, SqliteRow,

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::{Client, Context, Error, Location, Options, Prefix, Result};
+use lock_core::driver::{Context, Location, Prefix};
+use lock_core::{Client, Error, Options, Result};
 use sqlx::ConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
 

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Busy, Call, Finding, Grant, Release, Request, Revocation, Revoked, When};
-use lock_core::{Context, Error, Info, Name, Owner, Prefix, Result};
+use lock_core::driver::{
+    Attempt, Busy, Call, Context, Finding, Grant, Prefix, Release, Request, Revocation, Revoked, When,
+};
+use lock_core::{Error, Info, Name, Owner, Result};
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
 
@@ -152,9 +154,7 @@ impl Table for SqliteTable {
             return Ok(Attempt::Busy(row.into_busy()));
         }
         Ok(match self.take(call, key, request).await? {
-            Some(Taken { token, left }) => {
-                Attempt::Granted(Grant { token: row::token(token)?, valid_for: left, age: Duration::ZERO })
-            }
+            Some(Taken { token, left }) => Attempt::Granted(Grant::new(row::token(token)?, left)),
             // Another owner was faster.
             None => Attempt::Busy(Busy::default()),
         })

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
 use async_trait::async_trait;
-use lock_core::{Hub, Name, Prefix, Subscription};
+use lock_core::Name;
+use lock_core::driver::{Hub, Prefix, Subscription};
 
 use crate::table::Listener;
 

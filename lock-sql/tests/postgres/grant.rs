@@ -205,7 +205,7 @@ pub(crate) fn a_revoked_holder_is_told_in_either_way() -> Outcome {
             let shown = client.driver().inspect(&name, patience).await.unwrap().holder.unwrap();
             assert_eq!(shown.label.as_deref(), Some("a test"));
             let (by, label) = (Owner::mint(&Random::system()), Label::new("ops"));
-            let revocation = Revocation { holder: shown.owner, by, label, when, patience };
+            let revocation = Revocation::new(shown.owner, by, label, when, patience);
             client.driver().revoke(&name, revocation).await.unwrap();
             assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(LossReason::Revoked), "{when:?}");
             site.execute("UPDATE TABLE_ SET expires = 1").await;

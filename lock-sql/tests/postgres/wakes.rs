@@ -62,7 +62,7 @@ pub(crate) fn a_release_and_a_revoke_wake_listeners() -> Outcome {
         let (name, patience) = (Name::new("é'").unwrap(), Duration::from_secs(5));
         let shown = ours.driver().inspect(&name, patience).await.unwrap().holder.unwrap();
         let (by, label) = (Owner::mint(&Random::system()), Label::new("ops"));
-        let revocation = Revocation { holder: shown.owner, by, label, when: When::Now, patience };
+        let revocation = Revocation::new(shown.owner, by, label, When::Now, patience);
         ours.driver().revoke(&name, revocation).await.unwrap();
         woken("the revoke wakes the waiter", &mut holder).await;
         granted(&mut holder).await;
@@ -209,7 +209,7 @@ pub(crate) fn a_table_that_was_made_anew_is_heard() -> Outcome {
         let (name, patience) = (Name::new("a").unwrap(), Duration::from_secs(5));
         let shown = theirs.driver().inspect(&name, patience).await.unwrap().holder.unwrap();
         let (by, label) = (Owner::mint(&Random::system()), Label::new("ops"));
-        let revocation = Revocation { holder: shown.owner, by, label, when: When::Now, patience };
+        let revocation = Revocation::new(shown.owner, by, label, When::Now, patience);
         theirs.driver().revoke(&name, revocation).await.unwrap();
         let told = within("the holder is told of the revoke", Duration::from_secs(1), guard.lost()).await;
         assert_eq!(told, LossReason::Revoked);

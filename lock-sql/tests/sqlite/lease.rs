@@ -79,13 +79,13 @@ pub(crate) fn a_holder_is_told_that_it_was_revoked_in_either_way() {
             let mut holder = claim(&client, "a", PATIENCE);
             granted(&mut holder).await;
             let seen = client.lock("a").build().unwrap().inspect().await.unwrap().holder.unwrap();
-            let revocation = Revocation {
-                holder: seen.owner,
-                by: Owner::mint(&Random::system()),
-                label: Label::new("the operator"),
+            let revocation = Revocation::new(
+                seen.owner,
+                Owner::mint(&Random::system()),
+                Label::new("the operator"),
                 when,
-                patience: PATIENCE,
-            };
+                PATIENCE,
+            );
             let revoked = client.driver().revoke(&Name::new("a").unwrap(), revocation).await.unwrap();
             let still = client.lock("a").build().unwrap().inspect().await.unwrap().holder;
             match when {

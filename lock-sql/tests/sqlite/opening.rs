@@ -286,7 +286,7 @@ pub(crate) fn the_key_of_an_encrypted_file_is_not_shown() {
         let client = sqlite.open(Options::default()).await.unwrap();
         let lock = client.lock("a").build().unwrap();
         let guard = lock.acquire().await.unwrap();
-        let shown = format!("{shown} {client:?} {lock:?} {guard:?}");
+        let shown = format!("{shown} {client:?} {:?} {lock:?} {guard:?}", client.driver());
         assert!(!shown.contains("hunter2"), "{shown}");
     });
 }

@@ -41,7 +41,12 @@ pub(crate) fn a_password_is_never_shown() -> Result<(), String> {
         let client = open(&server.url_with("deploy:hunter2@", "/app")).await;
         let mut claim = claim(&client, "a", TTL, Queueing::No);
         granted(&mut claim).await;
-        let shown = format!("{client:?} {claim:?} {:?} {:?}", client.info(), client.check().await.unwrap());
+        let shown = format!(
+            "{client:?} {:?} {claim:?} {:?} {:?}",
+            client.driver(),
+            client.info(),
+            client.check().await.unwrap()
+        );
         assert!(!shown.contains("hunter2"), "{shown}");
         assert!(client.info().server.ends_with("/app"), "{}", client.info().server);
     })

@@ -30,7 +30,7 @@ async fn inspect(client: &Client) -> Inspection {
 
 async fn revoke(client: &Client, holder: OwnerBytes, when: When) -> Result<Revoked> {
     let (by, label) = (Owner::mint(&Random::system()), Label::new("who revokes"));
-    driver(client).revoke(&name("a"), Revocation { holder, by, label, when, patience: PATIENCE }).await
+    driver(client).revoke(&name("a"), Revocation::new(holder, by, label, when, PATIENCE)).await
 }
 
 async fn respected_and_shown(prefix: &str) {
@@ -41,7 +41,7 @@ async fn respected_and_shown(prefix: &str) {
     let mut waiter = claim(&client, "a", LONG, Queueing::Queued);
     assert!(busy(&mut waiter).await.queued);
     let behind = create_node(&raw, prefix, b"10.0.0.7").await;
-    let Inspection { holder, waiters } = inspect(&client).await;
+    let Inspection { holder, waiters, .. } = inspect(&client).await;
     let Entry { owner, label, token, .. } = holder.unwrap();
     assert_eq!((owner.as_bytes(), label), (first.as_bytes(), None));
     assert!(token.is_some());

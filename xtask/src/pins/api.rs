@@ -2,22 +2,21 @@
 //! Implementations of traits are not read, nor are macros: there are none to call.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 
 use super::Items;
-use crate::documents::{files, read};
+use crate::documents::{files_below, read};
 use crate::workspace::root;
 
 const FACADE: &str = "onelock/src/lib.rs";
 const CORE: &str = "lock-core/src";
 /// The only public module of lock-core. Its public items belong to lock-core's API.
-const CONTRACT: &str = "lock-core/src/driver.rs";
+const CONTRACT: &str = "lock-core/src/driver/mod.rs";
 
 /// Returns `function`, `Type::method`, `Enum::Variant`, `Enum::Variant.field`, `Struct.field`; a type that has none of
 /// these is listed by its name.
 pub(super) fn offered() -> Result<Items, String> {
     let mut core = Found::default();
-    for path in sources(&root().join(CORE))? {
+    for path in files_below(&root().join(CORE), "rs")? {
         core.read(&read(&path)?);
     }
     let (mut contract, mut facade) = (Found::default(), Found::default());
@@ -52,17 +51,6 @@ fn used(text: &str) -> BTreeSet<String> {
     let lists = uses.map(|path| path.rsplit("::").next().unwrap_or(path));
     let names = lists.flat_map(|list| list.split(['{', '}', ','])).map(str::trim);
     names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
-}
-
-/// Returns all source files of a crate.
-fn sources(folder: &Path) -> Result<Vec<PathBuf>, String> {
-    let mut found = files(folder, "rs")?;
-    for entry in folder.read_dir().map_err(|e| format!("{}: {e}", folder.display()))?.flatten() {
-        if entry.path().is_dir() {
-            found.extend(sources(&entry.path())?);
-        }
-    }
-    Ok(found)
 }
 
 /// What was read from sources.

@@ -7,7 +7,7 @@ pub(crate) use recording::{Raise, Recording, Template};
 
 use std::time::{Duration, Instant};
 
-use lock_core::Location;
+use lock_core::driver::Location;
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::socket2::TcpKeepalive;
 use redis::{

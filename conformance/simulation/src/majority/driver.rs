@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Claim, Driver, Finding, Inspection, Release, Renewal, Request, Revocation, Revoked,
+    Attempt, Claim, Context, Driver, Finding, Inspection, Release, Renewal, Request, Revocation, Revoked,
 };
-use lock_core::{Context, Effect, Error, Info, Name, Random, Result};
+use lock_core::{Effect, Error, Info, Name, Random, Result};
 use lock_memory::wire::Wire;
 use lock_redlock::{Candidate, Keys, Quorum, describe};
 use tokio::sync::Notify;

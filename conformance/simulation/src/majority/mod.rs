@@ -8,8 +8,8 @@ mod driver;
 mod end;
 pub mod node;
 
-use lock_core::driver::{Busy, Driver};
-use lock_core::{Context, OwnerBytes, Result};
+use lock_core::driver::{Busy, Context, Driver};
+use lock_core::{OwnerBytes, Result};
 use lock_memory::ServerTime;
 use lock_memory::server::queue::SessionId;
 use lock_memory::server::{ClientId, Handled, Key, Server};

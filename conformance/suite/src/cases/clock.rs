@@ -45,7 +45,7 @@ async fn is_free(s: &Setting, client: &Client, name: &Name) -> bool {
     let lock = s.lock(client, name).build().expect("fine terms");
     match lock.try_acquire().answered().await {
         Some(guard) => {
-            let _: Ending = guard.release().await;
+            guard.release().await;
             true
         }
         None => false,

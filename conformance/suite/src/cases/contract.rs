@@ -146,7 +146,7 @@ async fn what_is_left_of_a_lease_says_how_old_it_is(s: Setting) {
     // the request, and so is its age, so nothing is missing.
     let missing = |asked: Instant| match s.info.lease {
         Lease::Lock => asked.elapsed() + ms(2),
-        Lease::Session => ms(2),
+        _ => ms(2),
     };
     let asked = Instant::now();
     let Grant { valid_for, age, .. } = granted(&mut claim).await;

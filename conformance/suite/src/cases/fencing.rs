@@ -27,7 +27,7 @@ pub(super) fn outlives_the_data(info: &Info) -> bool {
 async fn token_of(s: &Setting, name: &lock_core::Name) -> FencingToken {
     let guard = s.hold(name).await;
     let token = guard.token();
-    let _: lock_core::Ending = guard.release().await;
+    guard.release().await;
     token
 }
 
@@ -39,7 +39,7 @@ async fn tokens_rise_over_all_holders(s: Setting) {
         let guard = s.hold_by(&clients[n % 2], &name).await;
         assert!(last < Some(guard.token()), "{last:?}, then {:?}", guard.token());
         last = Some(guard.token());
-        let _: lock_core::Ending = guard.release().await;
+        guard.release().await;
     }
 }
 
@@ -86,7 +86,7 @@ async fn tokens_rise_over(s: Setting, servers: &dyn OwnServers, data: Data) {
             let guard = s.hold_by(&client, &name).await;
             assert!(last < Some(guard.token()), "{last:?}, then {:?}", guard.token());
             last = Some(guard.token());
-            let _: lock_core::Ending = guard.release().await;
+            guard.release().await;
         }
         server.kill();
         server.start(data);

@@ -297,7 +297,7 @@ async fn a_release_that_a_dead_server_did_not_answer_goes_on(s: Setting, servers
         released(within("it is free again", limit, again.acquire()).answered().await).await;
     }
     // The server may not be able to tell which of the releases was in time.
-    let _: Ending = waits.await.returned();
+    waits.await.returned();
 }
 
 async fn at_risk_comes_before_lost(s: Setting, servers: Arc<dyn OwnServers>) {

@@ -129,7 +129,7 @@ async fn an_attempt_held_up_between_its_requests_takes_nothing(s: Setting, net: 
                 let release = tokio::spawn(guard.expect("no other claim has this name").release());
                 until("a request is held", LONG, || std::future::ready(held())).await;
                 proxy.deliver(Direction::ToServer);
-                let _: Ending = release.await.returned();
+                release.await.returned();
                 return;
             }
             Err(error) => error,
@@ -186,7 +186,7 @@ async fn a_release_held_up_between_its_requests_wakes_the_waiter(s: Setting, net
             panic!("its request {} came after the waiter was told, and it was not told again", sent + 1)
         };
         let next = next.returned().expect("the server is up");
-        let _: Ending = release.await.returned();
+        release.await.returned();
         released(next).await;
         if is_done {
             return;
@@ -230,7 +230,7 @@ async fn a_release_whose_answer_is_lost_is_one(s: Setting, net: Arc<dyn ThroughP
     let successor = long(&successor, &name);
     let next = within("it is free", patience(&s), successor.acquire()).answered().await;
     // The repeated release can't tell whether the first one was in time. Either answer is correct.
-    let _: Ending = release.await.returned();
+    release.await.returned();
     let took = asked.elapsed();
     assert!(took >= patience(&s), "{took:?}");
     assert_in_time!(took < patience(&s) * 2 + ms(200), "{took:?}");

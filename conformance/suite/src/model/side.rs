@@ -234,7 +234,7 @@ impl Side {
     }
 
     async fn inspect(&mut self, name: usize) -> Result<Said> {
-        let Inspection { holder, waiters } = self.holder(name).await?;
+        let Inspection { holder, waiters, .. } = self.holder(name).await?;
         let holder = holder.map(|Entry { label, token, expires_in, .. }| Shown {
             label,
             has_last_token: token.map(|token| Some(token) == self.tokens[name]),
@@ -255,7 +255,7 @@ impl Side {
         };
         let Some(holder) = holder else { return Ok(None) };
         let (by, label) = (Owner::mint(&Random::system()), Label::new(REVOKER));
-        let revocation = Revocation { holder, by, label, when, patience: PATIENCE };
+        let revocation = Revocation::new(holder, by, label, when, PATIENCE);
         let revoked = self.clients[0].driver().revoke(&self.names[name], revocation).await?;
         Ok(Some(Said::Revoked(revoked)))
     }

@@ -120,15 +120,16 @@ impl Queues {
         now: ServerTime,
         ends: impl Fn(Keeper) -> ServerTime,
     ) -> Inspection {
-        let entry = |place: &Place| Entry {
-            owner: place.shown(),
-            label: Some(place.label.as_str().to_owned()),
-            token: Some(token(place.revision)),
-            since: Some(now.since(place.since)),
-            expires_in: Some(ends(place.kept_by).since(now)),
+        let entry = |place: &Place| {
+            let mut entry = Entry::new(place.shown());
+            entry.label = Some(place.label.as_str().to_owned());
+            entry.token = Some(token(place.revision));
+            entry.since = Some(now.since(place.since));
+            entry.expires_in = Some(ends(place.kept_by).since(now));
+            entry
         };
         let mut entries = self.0.get(key).into_iter().flatten().map(entry);
-        Inspection { holder: entries.next(), waiters: Some(entries.collect()) }
+        Inspection::new(entries.next(), Some(entries.collect()))
     }
 }
 

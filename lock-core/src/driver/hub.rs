@@ -1,0 +1,170 @@
+//! Wakes claims by name. A backend's one subscription connection feeds it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::name::Name;
+use crate::owner::Owner;
+
+/// The claims of one client that listen, by name. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Hub(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    names: Mutex<HashMap<Name, Slot>>,
+    /// Tells the feed that the set of names may have changed.
+    changes: Notify,
+}
+
+#[derive(Debug)]
+struct Slot {
+    notify: Arc<Notify>,
+    listeners: usize,
+}
+
+impl Hub {
+    /// Starts to listen to `name`. A wake-up that comes before [`Subscription::woken`] is called is kept.
+    pub fn listen(&self, name: &Name) -> Subscription {
+        let mut names = self.names();
+        let slot = names.entry(name.clone()).or_insert_with(|| {
+            self.0.changes.notify_one();
+            Slot { notify: Arc::default(), listeners: 0 }
+        });
+        slot.listeners += 1;
+        Subscription { hub: self.clone(), name: name.clone(), notify: slot.notify.clone() }
+    }
+
+    /// Wakes one of the claims that listen to `name`. One is enough: of all claims of a client, one at a time contends
+    /// for a name.
+    pub fn wake(&self, name: &str) {
+        if let Some(slot) = self.names().get(name) {
+            slot.notify.notify_one();
+        }
+    }
+
+    /// Wakes one claim for every name, as after a gap in the feed.
+    pub fn wake_all(&self) {
+        self.listened().iter().for_each(|name| self.wake(name.as_str()));
+    }
+
+    /// Returns whether no claim listens to any name.
+    pub fn is_empty(&self) -> bool {
+        self.names().is_empty()
+    }
+
+    /// Returns whether a claim listens to `name`.
+    pub fn has(&self, name: &str) -> bool {
+        self.names().contains_key(name)
+    }
+
+    /// Returns the names that claims listen to. They are sorted, so that the same seed makes the same trace.
+    pub fn listened(&self) -> Vec<Name> {
+        let mut listened: Vec<Name> = self.names().keys().cloned().collect();
+        listened.sort_unstable();
+        listened
+    }
+
+    /// Waits until a name has been added or removed since the last call. For one feed only.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn changed(&self) {
+        self.0.changes.notified().await;
+    }
+
+    fn names(&self) -> std::sync::MutexGuard<'_, HashMap<Name, Slot>> {
+        // Nothing that can panic runs under this lock, so the map is complete even if the lock is poisoned.
+        self.0.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A claim that listens. It stops when this value is dropped.
+#[must_use = "listening stops when this value is dropped: keep it"]
+#[derive(Debug)]
+pub struct Subscription {
+    hub: Hub,
+    name: Name,
+    notify: Arc<Notify>,
+}
+
+impl Subscription {
+    /// Waits for the next wake-up; returns at once if one came since the last call.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn woken(&self) {
+        self.notify.notified().await;
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        let mut names = self.hub.names();
+        if let Some(slot) = names.get_mut(&self.name) {
+            slot.listeners -= 1;
+            if slot.listeners == 0 {
+                names.remove(&self.name);
+                self.hub.0.changes.notify_one();
+            } else {
+                // A wake-up that was meant for the leaving claim would be lost for the others.
+                slot.notify.notify_one();
+            }
+        }
+    }
+}
+
+impl Owner {
+    /// Returns the name under which a [`Hub`] knows a claim that listens to its own lock, and not to a
+    /// name.
+    pub fn to_name(self) -> Name {
+        Name::new(self.to_string()).expect("32 hex digits are a name")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    fn is_woken(listening: &Subscription) -> bool {
+        let mut context = Context::from_waker(Waker::noop());
+        matches!(pin!(listening.woken()).as_mut().poll(&mut context), Poll::Ready(()))
+    }
+
+    fn name(name: &str) -> Name {
+        Name::new(name).unwrap()
+    }
+
+    #[test]
+    fn a_wake_up_is_kept_until_a_listener_waits_for_it() {
+        let hub = Hub::default();
+        let (a, b) = (hub.listen(&name("a")), hub.listen(&name("b")));
+        hub.wake("a");
+        hub.wake("a");
+        assert!(is_woken(&a) && !is_woken(&a) && !is_woken(&b));
+        hub.wake_all();
+        assert!(is_woken(&a) && is_woken(&b));
+    }
+
+    #[test]
+    fn one_listener_is_woken_and_one_that_leaves_passes_it_on() {
+        let hub = Hub::default();
+        let (first, second) = (hub.listen(&name("a")), hub.listen(&name("a")));
+        hub.wake("a");
+        drop(first);
+        assert!(is_woken(&second));
+        assert!(hub.has("a") && hub.listened() == [name("a")]);
+        drop(second);
+        assert!(
+            !hub.has("a") && hub.listened().is_empty(),
+            "nothing is kept of names that no claim listens to"
+        );
+    }
+}

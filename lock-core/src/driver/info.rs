@@ -1,0 +1,196 @@
+//! What a server guarantees and can do.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use crate::name::Name;
+
+/// What a backend guarantees and can do, as found on the connected server.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Info {
+    /// The kind of server: `redis`, `memory`, …
+    pub backend: &'static str,
+    /// The server's address, for people. Never holds a password.
+    pub server: String,
+    /// Which server this is, whatever address it was reached by, together with what stands before names there. Two
+    /// clients with the same identity have the same lock by the same name.
+    ///
+    /// It is read from the server with each new connection; `None` if the server doesn't say. A server that was
+    /// restarted may have another identity.
+    pub identity: Option<String>,
+    /// Under which assumption the token rises.
+    pub fencing: Fencing,
+    /// What a lease belongs to.
+    pub lease: Lease,
+    /// In which order waiters are served.
+    pub fair: Fair,
+    /// How a waiter learns of a release.
+    pub wakes: Wakes,
+    /// The shortest allowed ttl.
+    pub min_ttl: Duration,
+    /// The longest allowed ttl.
+    pub max_ttl: Duration,
+    /// Which clock ends a lease, and what follows if that clock is set.
+    pub clock: &'static str,
+    /// What happens when a node or its data is lost.
+    pub data_loss: String,
+    /// The number of requests for one hand-over, from the release to the next grant, without those of waiters in other
+    /// processes.
+    pub requests_per_hand_over: u32,
+}
+
+impl Info {
+    /// Describes a server by what every backend has to say: which server it is, what it guarantees, and the shortest and
+    /// the longest ttl.
+    ///
+    /// The other fields begin with what promises least: no identity, no order, no wake-ups, four requests for a
+    /// hand-over, and nothing said of the clock or of lost data. Set each in which the server does better.
+    pub fn new(
+        backend: &'static str,
+        server: impl Into<String>,
+        fencing: Fencing,
+        lease: Lease,
+        ttl: RangeInclusive<Duration>,
+    ) -> Info {
+        let (min_ttl, max_ttl) = ttl.into_inner();
+        Info {
+            backend,
+            server: server.into(),
+            identity: None,
+            fencing,
+            lease,
+            fair: Fair::No,
+            wakes: Wakes::Polled,
+            min_ttl,
+            max_ttl,
+            clock: "the backend does not say",
+            data_loss: "the backend does not say".to_owned(),
+            requests_per_hand_over: 4,
+        }
+    }
+
+    /// Identifies the lock of this name among all locks, in one line. `None` if the server doesn't say which it is.
+    ///
+    /// The result is equal for the same lock, whatever address its server was reached by, and however its key is split
+    /// into prefix and name.
+    pub fn place(&self, name: &Name) -> Option<String> {
+        let key = format!("{}{}", self.identity.as_ref()?, name.as_str());
+        Some(format!("{}={}", self.backend, key.escape_debug()))
+    }
+}
+
+/// Under which assumption a token is never handed out twice and never falls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fencing {
+    /// No assumption, except that the server is what it says it is.
+    Always,
+    /// While the server keeps its data, and no reading of its clock is further below an earlier one than `clock_step`.
+    WhileDataIsKept {
+        /// How far the clock may be set back.
+        clock_step: Duration,
+        /// How this server keeps its data, and what is left after a loss of it.
+        kept: String,
+    },
+    /// While a majority of the servers keep their data, and no reading of any of their clocks is further below an
+    /// earlier reading, of the same or of another of these clocks, than `clock_step`.
+    WhileAMajorityKeepsItsData {
+        /// How far the clocks may be set back.
+        clock_step: Duration,
+        /// What else is assumed.
+        and: String,
+    },
+    /// Until a majority of the servers lose their data; then the token begins anew. It counts what the servers have
+    /// done, and does not depend on any clock.
+    UntilAMajorityLosesItsData {
+        /// What else is assumed.
+        and: String,
+    },
+}
+
+impl fmt::Display for Fencing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fencing::Always => f.write_str("rises always"),
+            Fencing::WhileDataIsKept { clock_step, kept } => {
+                write!(f, "rises while the server keeps its data and no reading of its clock is more than ")?;
+                write!(f, "{clock_step:?} below an earlier one ({kept})")
+            }
+            Fencing::WhileAMajorityKeepsItsData { clock_step, and } => {
+                write!(
+                    f,
+                    "rises while a majority of the servers keep their data, no reading of one of their clocks "
+                )?;
+                write!(f, "is more than {clock_step:?} below an earlier one, and {and}")
+            }
+            Fencing::UntilAMajorityLosesItsData { and } => {
+                write!(
+                    f,
+                    "rises until a majority of the servers lose their data, when it begins anew, and {and}"
+                )
+            }
+        }
+    }
+}
+
+/// What a lease belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Lease {
+    /// To each lock. What is left of an owner on the server ends one ttl after its last request at the latest.
+    Lock,
+    /// To a session that the client keeps alive. What is left of an owner on the server stays until it is released.
+    Session,
+}
+
+impl Lease {
+    /// Returns it in one or two lower-case words, as `lock info` shows it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Lease::Lock => "lock",
+            Lease::Session => "session",
+        }
+    }
+}
+
+/// In which order waiters are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fair {
+    /// In no particular order.
+    No,
+    /// Processes in the order in which they came, and tasks of one process in the order in which they came.
+    PerProcess,
+}
+
+impl Fair {
+    /// Returns it in one or two lower-case words, as `lock info` shows it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Fair::No => "no",
+            Fair::PerProcess => "per process",
+        }
+    }
+}
+
+/// How a waiter learns of a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Wakes {
+    /// The server tells the waiter.
+    Pushed,
+    /// The waiter has to ask again and again.
+    Polled,
+}
+
+impl Wakes {
+    /// Returns it in one or two lower-case words, as `lock info` shows it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Wakes::Pushed => "pushed",
+            Wakes::Polled => "polled",
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The contract between the core and a backend: what a driver teaches the core about its server, and nothing else.
+//!
+//! A [`Driver`] knows one server. It opens [`Claim`]s. A claim is everything that one owner does with one name, from
+//! the first attempt to the release. In the core one task owns each claim for its whole life. Waiting, deadlines,
+//! renewal, loss and cancellation are written there, once. `docs/add-a-backend.md` explains a driver from end to end.
+
+mod answer;
+mod call;
+mod detached;
+mod finding;
+mod hub;
+mod info;
+mod request;
+mod server_clock;
+#[cfg(feature = "tls")]
+mod tls;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::error::{Error, Result};
+use crate::name::Name;
+
+pub use crate::clock::{Time, Timer};
+pub use crate::ending::LossReason;
+pub use crate::entry::Entry;
+pub use crate::location::Location;
+pub use crate::name::{Prefix, RESERVED_SUFFIX};
+pub use crate::random::RandomSource;
+pub use answer::{Attempt, Busy, Grant, Inspection, Release, Renewal, Revoked, Watched};
+pub use call::Call;
+pub use detached::detached;
+pub use finding::{Finding, Level};
+pub use hub::{Hub, Subscription};
+pub use info::{Fair, Fencing, Info, Lease, Wakes};
+pub use request::{Context, Mode, Queueing, Request, Revocation, When};
+pub use server_clock::{Drift, ServerClock};
+#[cfg(feature = "tls")]
+pub use tls::check_tls_provider;
+
+/// A server on which locks can be claimed.
+///
+/// Every call returns within the patience that it was given, counted on the client's clock, whatever the network does.
+/// A driver has no timer except that limit. It retries only what the server says it did not do. It logs nothing, and it
+/// only classifies errors: the core adds where they happened.
+#[async_trait]
+pub trait Driver: fmt::Debug + Send + Sync + 'static {
+    /// Returns what this backend guarantees and can do, as found on the connected server.
+    fn info(&self) -> Arc<Info>;
+
+    /// Starts a claim. Does no I/O.
+    fn claim(&self, request: Request) -> Box<dyn Claim>;
+
+    /// Returns the holder of the lock and, where the server knows them, the waiters.
+    async fn inspect(&self, name: &Name, patience: Duration) -> Result<Inspection>;
+
+    /// Takes the lock from the holder that [`inspect`](Self::inspect) showed. From then on that holder's renewals fail
+    /// and say why.
+    ///
+    /// Returns [`Revoked::NotHeld`] if that holder no longer has the lock.
+    ///
+    /// What the revoke leaves in the holder's place until the deadline ends early if that holder releases, also if it
+    /// was revoked again in between.
+    ///
+    /// # Errors
+    ///
+    /// `Rejected` for a key that no lock client can have written.
+    async fn revoke(&self, name: &Name, revocation: Revocation) -> Result<Revoked>;
+
+    /// Checks whether the server can be reached, has what locks need, and grants this client the necessary rights.
+    /// Returns one finding per question.
+    async fn check(&self, patience: Duration) -> Result<Vec<Finding>>;
+
+    /// Creates what the server needs once before its first lock (a table, an index), if it is missing. Changes nothing
+    /// else.
+    ///
+    /// Returns a description of what was done, which is empty if there was nothing to do.
+    async fn init(&self, _patience: Duration) -> Result<String> {
+        Ok(String::new())
+    }
+}
+
+/// Everything that one owner does with one name.
+///
+/// The core makes one call at a time. Each call may be repeated: the server recognises by the owner what it has already
+/// done.
+#[async_trait]
+pub trait Claim: fmt::Debug + Send {
+    /// Takes the lock if it is free. If it is held, the request waits and the server has a queue, keeps a place in that
+    /// queue.
+    ///
+    /// 1. If this owner holds the lock already, it is granted again, with the same token and with what the server has
+    ///    left of the lease.
+    /// 2. An attempt that finds the lock held writes nothing, except its place in the queue.
+    /// 3. An attempt can't take effect after [`Request::patience`], counted from its start.
+    /// 4. If no answer came, the error is `Unavailable`, with `Effect::Unknown` unless the server can't have done it.
+    ///
+    /// An attempt takes one round trip where the server allows that. The core always runs it to completion, even if its
+    /// caller has gone.
+    async fn attempt(&mut self) -> Result<Attempt>;
+
+    /// Starts to listen: after this call has returned, a release by any client makes [`changed`](Self::changed)
+    /// resolve.
+    ///
+    /// If the server has to know of waiters before it announces a release, this call marks on the server that one
+    /// waits. The core attempts again after this call and only then waits, so that it misses no release in between.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` if this server can't push to this client. The core then polls.
+    async fn listen(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Resolves when the state of this claim may have changed since it was last seen. May also resolve without a
+    /// change.
+    ///
+    /// # Cancel safety
+    ///
+    /// Must be cancel safe: the core drops this future and calls it again.
+    async fn changed(&mut self) {
+        std::future::pending::<()>().await;
+    }
+
+    /// Starts to listen for a revoke: after this call has returned, a revoke of what this claim holds makes
+    /// [`changed`](Self::changed) resolve.
+    ///
+    /// Where that takes a subscription, one subscription serves all claims of the client. The core calls this a moment
+    /// after the grant, because most locks are released before another client could revoke them.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` if this server does not announce revokes: the holder then learns of one from its next renewal.
+    /// After any other error the core calls this again.
+    ///
+    /// # Cancel safety
+    ///
+    /// Must be cancel safe: the core may drop this future and call it again.
+    async fn watch(&mut self) -> Result<Watched> {
+        Err(Error::unsupported("this server does not tell holders that their lock was revoked"))
+    }
+
+    /// Confirms that this owner holds the lock, and keeps it for `ttl` from now, never for less than the time that was
+    /// left.
+    ///
+    /// [`Renewal::Held`] proves this lock, and not only its session. A renewal never takes a lock that was lost.
+    ///
+    /// # Errors
+    ///
+    /// An error means that the outcome is unknown. The core asks again until its own deadline.
+    async fn renew(&mut self, ttl: Duration) -> Result<Renewal>;
+
+    /// Releases what this owner has on the server, the lock or a place in the queue, found by name and owner. Where the
+    /// server allows it, a release also defeats an attempt of this owner that is still on its way. It never touches
+    /// what belongs to another owner.
+    ///
+    /// If the lock was revoked, the release removes what stands in its place until the deadline: the name is free at
+    /// once. The core calls it when the work under the lock has ended, and not when the loss is told. (On a server with
+    /// a queue, the release does not remove that if this owner has made another attempt since.)
+    async fn release(&mut self) -> Result<Release>;
+}

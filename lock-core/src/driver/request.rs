@@ -1,0 +1,108 @@
+//! What a driver is opened with, and what it is asked for.
+
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::name::Name;
+use crate::owner::{Label, Owner, OwnerBytes};
+use crate::random::Random;
+
+/// What a driver is opened with.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Context {
+    /// The client's clock.
+    pub clock: Clock,
+    /// The client's source of randomness.
+    pub random: Random,
+    /// How long connecting may take.
+    pub patience: Duration,
+}
+
+impl Context {
+    /// Makes a context, for tests of a driver.
+    pub fn new(clock: Clock, random: Random, patience: Duration) -> Context {
+        Context { clock, random, patience }
+    }
+}
+
+/// What a claim asks for.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Request {
+    /// The name of the lock.
+    pub name: Name,
+    /// The owner of this claim, new for each acquisition.
+    pub owner: Owner,
+    /// The mode in which the lock is claimed.
+    pub mode: Mode,
+    /// How long the lock is kept without a renewal.
+    pub ttl: Duration,
+    /// How long each call may take, counted from its start on `clock`.
+    pub patience: Duration,
+    /// Whether the claim takes a place in the server's queue.
+    pub waits: Queueing,
+    /// The text that people see for this owner.
+    pub label: Label,
+    /// The clock of every local instant. The server's time is another clock: it is known only from the server's
+    /// answers.
+    pub clock: Clock,
+}
+
+impl Request {
+    /// Asks for an exclusive lock, without a label and without a place in the server's queue.
+    pub fn new(name: Name, owner: Owner, ttl: Duration, patience: Duration, clock: Clock) -> Request {
+        let (mode, waits, label) = (Mode::Exclusive, Queueing::No, Label::new(""));
+        Request { name, owner, mode, ttl, patience, waits, label, clock }
+    }
+}
+
+/// The mode in which a lock is claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Mode {
+    /// One owner at a time.
+    Exclusive,
+}
+
+/// Whether a claim waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queueing {
+    /// It keeps a place in the server's queue, where there is one.
+    Queued,
+    /// It makes one attempt and does not wait.
+    No,
+}
+
+/// A request to revoke: from which holder, and how.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Revocation {
+    /// The holder as `inspect` showed it.
+    pub holder: OwnerBytes,
+    /// A new owner that may stand in the holder's place until the holder's deadline, so that its renewals fail.
+    pub by: Owner,
+    /// The text that people see for the client that revokes.
+    pub label: Label,
+    /// When the name becomes free.
+    pub when: When,
+    /// How long the call may take.
+    pub patience: Duration,
+}
+
+impl Revocation {
+    /// Asks to revoke the lock from `holder`, for the client that `label` names to people.
+    pub fn new(holder: OwnerBytes, by: Owner, label: Label, when: When, patience: Duration) -> Revocation {
+        Revocation { holder, by, label, when, patience }
+    }
+}
+
+/// When a revoked lock becomes free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// At the deadline until which the holder relies on the lock: no other owner gets it before the holder has been
+    /// told.
+    HoldersDeadline,
+    /// At once. Until the holder's deadline two owners may run, with only the token between them.
+    Now,
+}

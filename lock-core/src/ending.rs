@@ -1,0 +1,82 @@
+//! How a hold ends, and why a lock is lost.
+
+use std::fmt;
+
+use crate::error::Error;
+
+/// How a hold ended.
+///
+/// It says how it went, and asks for nothing: the lock is released either way. Work that must not be done without the
+/// lock is checked before, by [`Guard::check`](crate::Guard::check) or a fencing token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The lock was held until it was released.
+    Released,
+    /// The lease had ended before the release, or ended before the server could be asked.
+    Expired,
+}
+
+impl Ending {
+    /// Returns one lower-case word: the value of the metric's label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Ending::Released => "released",
+            Ending::Expired => "expired",
+        }
+    }
+}
+
+/// Why a lock was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LossReason {
+    /// A client revoked it.
+    Revoked,
+    /// Another owner holds it.
+    Taken,
+    /// The server no longer knows of it.
+    Gone,
+    /// The session in which it was held has ended.
+    Session,
+    /// It could not be renewed in time: the lease has ended, or will end before an answer can come.
+    Expired,
+    /// It was held for as long as `max_hold` allows.
+    MaxHold,
+    /// The task that renewed it has ended: with its runtime, or because the driver panicked. Also the cause in a fork,
+    /// where the task belongs to the parent process.
+    RuntimeEnded,
+}
+
+impl LossReason {
+    /// Returns one lower-case word: the value of the metric's label, and what JSON output shows.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LossReason::Revoked => "revoked",
+            LossReason::Taken => "taken",
+            LossReason::Gone => "gone",
+            LossReason::Session => "session",
+            LossReason::Expired => "expired",
+            LossReason::MaxHold => "max_hold",
+            LossReason::RuntimeEnded => "runtime_ended",
+        }
+    }
+
+    /// Returns the error for a caller that needs the lost lock.
+    pub(crate) fn to_error(self) -> Error {
+        Error::lost(format!("the lock was lost: {self}"))
+    }
+}
+
+impl fmt::Display for LossReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LossReason::Revoked => "it was revoked",
+            LossReason::Taken => "another owner holds it",
+            LossReason::Gone => "the server no longer knows of it",
+            LossReason::Session => "the session with the server has ended",
+            LossReason::Expired => "it could not be renewed in time",
+            LossReason::MaxHold => "it was held for as long as max_hold allows",
+            LossReason::RuntimeEnded => "the task that renewed it has ended, with its runtime or in a panic",
+        })
+    }
+}

@@ -1,0 +1,72 @@
+//! What a server shows of one holder or waiter.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::owner::OwnerBytes;
+use crate::token::FencingToken;
+
+/// A holder or a waiter.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Entry {
+    /// The owner's bytes as the server stores them, of a client of this library or of another one.
+    pub owner: OwnerBytes,
+    /// The label, of a client of this library.
+    pub label: Option<String>,
+    /// The token, of a holder that is a client of this library.
+    pub token: Option<FencingToken>,
+    /// How long it has held or waited, where that is known. Always known of a holder that is a client of this library,
+    /// if the lease belongs to the lock.
+    pub since: Option<Duration>,
+    /// When its lease ends without a renewal. Known where `since` is known.
+    pub expires_in: Option<Duration>,
+}
+
+impl Entry {
+    /// Makes an entry of which only the owner is known. The other fields can be set.
+    pub fn new(owner: OwnerBytes) -> Entry {
+        Entry { owner, label: None, token: None, since: None, expires_in: None }
+    }
+
+    /// Ages the entry by `by`. An `expires_in` that has passed becomes `None`: the lease was renewed in between.
+    pub(crate) fn later(self, by: Duration) -> Entry {
+        Entry {
+            since: self.since.map(|since| since + by),
+            expires_in: self.expires_in.and_then(|left| left.checked_sub(by)),
+            ..self
+        }
+    }
+}
+
+impl fmt::Display for Entry {
+    /// For example `held by deploy@web-3 pid 4711 for 3 min, lease ends in 12 s`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.label {
+            Some(label) => write!(f, "held by {label}")?,
+            None => write!(f, "held by \"{}\"", self.owner)?,
+        }
+        if let Some(since) = self.since {
+            write!(f, " for {}", RoundedDuration(since))?;
+        }
+        match self.expires_in {
+            Some(left) => write!(f, ", lease ends in {}", RoundedDuration(left)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A duration in one rounded unit, for people.
+struct RoundedDuration(Duration);
+
+impl fmt::Display for RoundedDuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_secs() {
+            0 => write!(f, "{} ms", self.0.as_millis()),
+            s @ ..120 => write!(f, "{s} s"),
+            s @ 120..7200 => write!(f, "{} min", s / 60),
+            s @ 7200..172_800 => write!(f, "{} h", s / 3600),
+            s => write!(f, "{} days", s / 86400),
+        }
+    }
+}

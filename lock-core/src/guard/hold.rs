@@ -1,0 +1,192 @@
+//! A hold: what all guards of one acquisition share. It reads only the clock and what the claim reports.
+
+use std::any::Any;
+use std::pin::pin;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::TryRecvError;
+
+use crate::clock::Instant;
+use crate::ending::{Ending, LossReason};
+use crate::error::{Error, Result};
+use crate::home::{CallerPolled, Home};
+use crate::life::{Command, Granted, Shared, Terms, Validity};
+use crate::name::Name;
+
+/// A held lock. The last guard that drops it releases the lock.
+pub(crate) struct Hold {
+    pub(super) name: Name,
+    pub(super) granted: Granted,
+    pub(super) shared: Arc<Shared>,
+    /// The ttl of a renewal that the caller did not ask for; `None` for a fixed lease.
+    renewal: Option<Duration>,
+    /// The answer to a renewal that no caller waits for.
+    background_renewal: Mutex<Option<oneshot::Receiver<Result<Duration>>>>,
+    claim_future: Arc<CallerPolled>,
+    /// What lets a reentrant owner find this hold again, until it is dropped with the hold.
+    registration: OnceLock<Box<dyn Any + Send + Sync>>,
+    // Last field, dropped last: a dedicated client's last guard first tells its claim to leave, and then waits for
+    // that.
+    pub(super) home: Arc<Home>,
+}
+
+impl Hold {
+    pub(crate) fn new(
+        terms: &Terms,
+        granted: Granted,
+        claim_future: Arc<CallerPolled>,
+        shared: Arc<Shared>,
+        home: Arc<Home>,
+    ) -> Hold {
+        let renewal = terms.renewed.then_some(terms.ttl);
+        Hold {
+            name: terms.name.clone(),
+            granted,
+            shared,
+            renewal,
+            background_renewal: Mutex::default(),
+            claim_future,
+            registration: OnceLock::new(),
+            home,
+        }
+    }
+
+    /// Keeps `registration`, by which a reentrant owner finds this hold, for as long as the hold lasts.
+    pub(crate) fn register(&self, registration: impl Any + Send + Sync) {
+        // A hold is registered once, by the task that entered first.
+        let _: Result<(), _> = self.registration.set(Box::new(registration));
+    }
+
+    /// Marks that a user has a guard of this hold.
+    pub(super) fn mark_handed_over(&self) {
+        self.granted.handed_over.store(true, Ordering::Release);
+    }
+
+    pub(super) fn valid_for(&self) -> Duration {
+        match self.loss() {
+            None => self.validity().valid_until.since(self.shared.clock.now()),
+            Some(_) => Duration::ZERO,
+        }
+    }
+
+    pub(super) async fn lost(&self) -> LossReason {
+        if self.home.is_inherited() {
+            return LossReason::RuntimeEnded;
+        }
+        let mut validity = self.granted.validity.clone();
+        let lost = validity.wait_for(|validity| validity.lost.is_some()).await;
+        let told = lost.ok().and_then(|validity| validity.lost);
+        told.unwrap_or(LossReason::RuntimeEnded)
+    }
+
+    pub(super) async fn at_risk(&self, before: Duration) -> LossReason {
+        let clock = &self.shared.clock;
+        let mut validity = self.granted.validity.clone();
+        let watch = pin!(async {
+            loop {
+                if self.home.is_inherited() {
+                    return LossReason::RuntimeEnded;
+                }
+                let Validity { valid_until, at_end, lost } = *validity.borrow_and_update();
+                if lost.is_some() || valid_until.since(clock.now()) <= before {
+                    return lost.unwrap_or(at_end);
+                }
+                let at = Instant::from_origin(valid_until.since_origin().saturating_sub(before));
+                tokio::select! {
+                    biased;
+                    renewed = validity.changed() => if renewed.is_err() { return LossReason::RuntimeEnded },
+                    () = clock.sleep_until(at) => {}
+                }
+            }
+        });
+        self.home.within(watch).await
+    }
+
+    pub(super) async fn renew(&self, ttl: Duration) -> Result<Duration> {
+        let lost = || self.loss().unwrap_or(LossReason::Expired).to_error();
+        if self.home.is_inherited() {
+            return Err(lost());
+        }
+        let (reply, answer) = oneshot::channel();
+        let asked = self.shared.clock.now();
+        // Sent for a lost lock too: the claim has to report the loss that its guard is told.
+        let sent = self.granted.commands.send(Command::Renew { ttl, asked, reply });
+        if sent.is_err() || self.loss().is_some() {
+            return Err(lost());
+        }
+        answer.await.unwrap_or_else(|_| Err(lost()))
+    }
+
+    /// Renews for the other guards when one of several guards goes, so that they have a whole lease before them. No
+    /// caller waits for the answer. While it has not come, further guards that go don't ask again.
+    pub(super) fn renew_in_background(&self) {
+        let Some(ttl) = self.renewal else { return };
+        let mut renewal = self.background_renewal.lock().unwrap_or_else(PoisonError::into_inner);
+        if renewal.as_mut().is_some_and(|answer| matches!(answer.try_recv(), Err(TryRecvError::Empty))) {
+            return;
+        }
+        let (reply, answer) = oneshot::channel();
+        // If sending fails, the lock is lost already.
+        let asked = self.shared.clock.now();
+        *renewal = self.granted.commands.send(Command::Renew { ttl, asked, reply }).is_ok().then_some(answer);
+    }
+
+    /// Does the same as [`renew_in_background`](Self::renew_in_background) and waits for the answer. If no answer
+    /// comes, the lease stays as it was.
+    pub(super) async fn renew_and_wait(&self) {
+        if let Some(ttl) = self.renewal {
+            self.renew(ttl).await.ok();
+        }
+    }
+
+    /// Returns the ending for a guard that goes while others remain.
+    pub(super) fn ending_now(&self) -> Ending {
+        match self.loss() {
+            None => Ending::Released,
+            Some(_) => Ending::Expired,
+        }
+    }
+
+    /// Releases the lock for the last guard.
+    pub(super) async fn release(self) -> Ending {
+        if self.home.is_inherited() {
+            return Ending::Expired;
+        }
+        let (reply, answer) = oneshot::channel();
+        // If sending fails, the lock was lost before: the sender of the answer is gone, and the answer says so.
+        let ask = || drop(self.granted.commands.send(Command::Release(reply)));
+        let answer = self.claim_future.answer(self.home.caller(), ask, answer);
+        let ending = pin!(async {
+            let mut answer = pin!(answer);
+            loop {
+                let valid_until = self.validity().valid_until;
+                match self.shared.clock.until(valid_until, &mut answer).await {
+                    Some(ending) => return ending.unwrap_or(Ending::Expired),
+                    // Renewed in between, while a `min_hold` is waited for.
+                    None if self.validity().valid_until > valid_until => {}
+                    None => return Ending::Expired,
+                }
+            }
+        });
+        self.home.within(ending).await
+    }
+
+    /// Returns why the lock is lost, if it is.
+    pub(crate) fn loss(&self) -> Option<LossReason> {
+        let loss = self.validity().loss(self.shared.clock.now());
+        loss.or_else(|| self.granted.validity.has_changed().is_err().then_some(LossReason::RuntimeEnded))
+            .or_else(|| self.home.is_inherited().then_some(LossReason::RuntimeEnded))
+    }
+
+    /// Returns what the claim has told last.
+    fn validity(&self) -> Validity {
+        *self.granted.validity.borrow()
+    }
+
+    pub(super) fn at(&self, operation: &'static str, error: Error) -> Error {
+        self.shared.at(operation, Some(&self.name), error)
+    }
+}

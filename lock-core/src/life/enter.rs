@@ -1,0 +1,231 @@
+//! Entering: attempt, listen, attempt, wait, until the lock is granted or the caller stops waiting.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::held::Held;
+use super::validity::less_margin;
+use super::{Answer, Life, OnServer, Outcome, Push};
+use crate::backoff;
+use crate::clock::Instant;
+use crate::driver::{Attempt, Busy, Grant, Queueing, Wakes};
+use crate::error::{Effect, Error, ErrorKind, Result};
+use crate::events::Refusal;
+use crate::local_queue::{PASS_PAUSE, Seen, Turn};
+
+impl Life {
+    /// Waits for this claim's turn. Waiters queue in front of the server. A claim that does not wait asks the server at
+    /// once, because only the server knows whether the lock is free.
+    pub(super) async fn take_turn(&mut self, caller: &mut oneshot::Sender<Answer>) -> Result<Option<Turn>> {
+        if self.waits == Queueing::No {
+            return Ok(None);
+        }
+        tokio::select! {
+            biased;
+            turn = self.shared.local_queues.enter(&self.terms.name) => Ok(Some(turn)),
+            () = caller.closed() => Err(gone()),
+            () = self.shared.closing() => Err(shutting_down()),
+        }
+    }
+
+    /// Attempts until the lock is granted or refused, the time is over, or no caller waits for the answer.
+    pub(super) async fn enter(
+        &mut self,
+        caller: &mut oneshot::Sender<Answer>,
+        turn: Option<&Turn>,
+    ) -> Outcome<Held> {
+        let mut turns_owed = turn.map_or(0, Turn::turns_owed);
+        if let Err(stopped) = self.let_others_pass(&mut turns_owed, caller).await {
+            return Outcome::Failed(stopped);
+        }
+        let mut failures = 0;
+        loop {
+            let pause = match self.try_to_enter(turn, &mut failures).await {
+                ControlFlow::Break(outcome) => return outcome,
+                ControlFlow::Continue(pause) => pause,
+            };
+            if let Err(stopped) = self.wait_for_turn(pause, &mut turns_owed, caller).await {
+                return Outcome::Failed(stopped);
+            }
+        }
+    }
+
+    /// Attempts, and attempts again at once if the claim has just begun to listen: a release before the listening would
+    /// go unnoticed. Returns the outcome, or how long to wait for a wake-up before the next attempt.
+    async fn try_to_enter(
+        &mut self,
+        turn: Option<&Turn>,
+        failures: &mut u32,
+    ) -> ControlFlow<Outcome<Held>, Duration> {
+        loop {
+            let asked = self.now();
+            let error = match self.attempt().await {
+                Ok(Attempt::Granted(grant)) => match self.held(grant, asked) {
+                    Some(held) => {
+                        turn.inspect(|turn| turn.granted());
+                        return ControlFlow::Break(Outcome::Granted(held));
+                    }
+                    // The lock is ours: the next attempt prolongs it, and leaving releases it. A release in between
+                    // could arrive late and free what the next attempt was granted.
+                    None => {
+                        self.listening = Push::NotYet;
+                        self.at("acquire", too_slow())
+                    }
+                },
+                Ok(Attempt::Busy(busy)) => {
+                    turn.inspect(|turn| turn.busy(asked, busy.holder.as_deref()));
+                    *failures = 0;
+                    if self.waits == Queueing::No || self.wait_ends.is_some_and(|at| at <= self.now()) {
+                        return ControlFlow::Break(Outcome::NotGranted(Seen::Held(busy.holder)));
+                    }
+                    if self.listen().await {
+                        continue;
+                    }
+                    return ControlFlow::Continue(self.pause(busy.free_in));
+                }
+                Err(e) => e,
+            };
+            if self.waits == Queueing::No || !error.is_transient() {
+                return ControlFlow::Break(Outcome::Failed(error));
+            }
+            self.trouble("attempt", &error);
+            turn.inspect(|turn| turn.trouble(asked, error.to_string()));
+            *failures += 1;
+            let pause = error.retry_in();
+            return ControlFlow::Continue(
+                pause.unwrap_or_else(|| backoff::after_error(*failures, &self.shared.random)),
+            );
+        }
+    }
+
+    /// Returns the lock that was granted to the attempt of `asked`; `None` if the answer came too late to rely on it.
+    fn held(&self, grant: Grant, asked: Instant) -> Option<Held> {
+        let Grant { token, valid_for, age } = grant;
+        // No more than was asked for: a server whose clock was set back says more, and takes it back when its clock is
+        // set right.
+        let lease = valid_for.min(self.terms.ttl);
+        let valid_until = asked + less_margin(lease, age);
+        if valid_until <= self.now() {
+            return None;
+        }
+        let end = self.terms.max_hold.map(|most| asked + most);
+        let mut held = Held::new(token, asked, valid_until, lease, end);
+        held.renew_at = self.terms.renewed.then(|| self.next_renewal(asked, lease, self.terms.ttl));
+        Some(held)
+    }
+
+    async fn attempt(&mut self) -> Result<Attempt> {
+        let asked = self.now();
+        self.shared.process.only().await;
+        let outcome = self.claim.attempt().await;
+        match &outcome {
+            Ok(Attempt::Granted(_) | Attempt::Busy(Busy { queued: true, .. })) => {
+                self.leaves(OnServer::Something);
+            }
+            Ok(Attempt::Busy(_)) => {}
+            Err(e) if e.may_have_taken_effect() => {
+                self.leaves(OnServer::InFlightUntil(asked + self.patience));
+            }
+            // A server may refuse the second half of what it has begun.
+            Err(e) if e.kind() == ErrorKind::Rejected => self.leaves(OnServer::Something),
+            Err(_) => {}
+        }
+        outcome.map_err(|e| self.at("acquire", e))
+    }
+
+    /// Listens, if it doesn't yet. Returns whether it has just begun to.
+    async fn listen(&mut self) -> bool {
+        if self.listening != Push::NotYet {
+            return false;
+        }
+        match self.claim.listen().await {
+            Ok(()) => self.listening = Push::Yes,
+            Err(e) if e.kind() == ErrorKind::Unsupported => self.listening = Push::Never,
+            Err(e) => self.trouble("listen", &self.at("listen", e)),
+        }
+        self.listening == Push::Yes
+    }
+
+    /// Waits for a wake-up, or for `pause`. A wake-up while turns are owed ends another client's turn.
+    async fn wait_for_turn(
+        &mut self,
+        pause: Duration,
+        turns_owed: &mut u32,
+        caller: &mut oneshot::Sender<Answer>,
+    ) -> Result<()> {
+        let woken = self.wait(pause, caller).await?;
+        if woken && *turns_owed > 0 {
+            *turns_owed -= 1;
+            self.let_others_pass(turns_owed, caller).await?;
+        }
+        Ok(())
+    }
+
+    /// Lets other clients have the turns that they are owed. A wake-up ends each turn. Silence means that no client
+    /// wants the next turn, or that one takes longer: the next attempt shows which.
+    async fn let_others_pass(
+        &mut self,
+        turns_owed: &mut u32,
+        caller: &mut oneshot::Sender<Answer>,
+    ) -> Result<()> {
+        if *turns_owed > 0 {
+            self.listen().await;
+        }
+        while *turns_owed > 0 && self.wait(PASS_PAUSE, caller).await? {
+            *turns_owed -= 1;
+        }
+        Ok(())
+    }
+
+    /// Returns how long to wait for a wake-up before the next attempt.
+    fn pause(&self, free_in: Option<Duration>) -> Duration {
+        let random = &self.shared.random;
+        let pushed = self.listening == Push::Yes && self.shared.driver.info().wakes == Wakes::Pushed;
+        let look = match pushed {
+            true => backoff::safety(random),
+            false => backoff::poll(self.now().since(self.began), random),
+        };
+        free_in.map_or(look, |free_in| look.min(backoff::after_lease(free_in, random)))
+    }
+
+    /// Waits for a wake-up, or for `pause`. Returns whether a wake-up came.
+    async fn wait(&mut self, pause: Duration, caller: &mut oneshot::Sender<Answer>) -> Result<bool> {
+        let clock = &self.shared.clock;
+        tokio::select! {
+            biased;
+            () = caller.closed() => Err(gone()),
+            () = self.shared.closing() => Err(shutting_down()),
+            () = self.claim.changed(), if self.listening == Push::Yes => Ok(true),
+            () = clock.sleep(pause) => Ok(false),
+        }
+    }
+
+    /// Answers a caller that gets no guard. The caller may have gone.
+    pub(super) fn answer_no(&mut self, caller: oneshot::Sender<Answer>, answer: Answer) {
+        let why = match &answer {
+            Outcome::Failed(_) if caller.is_closed() => Refusal::GivenUp,
+            Outcome::Failed(_) => Refusal::Error,
+            _ => Refusal::Busy,
+        };
+        self.reporter.not_granted(why);
+        let _: Result<(), _> = caller.send(answer);
+    }
+}
+
+fn too_slow() -> Error {
+    Error::unavailable(
+        Effect::NotApplied,
+        "the server's answer took longer than the lease that it granted; ask for a longer ttl",
+    )
+}
+
+/// The error for a caller that has gone: no caller reads it.
+fn gone() -> Error {
+    Error::unavailable(Effect::NotApplied, "the caller went away")
+}
+
+fn shutting_down() -> Error {
+    Error::unavailable(Effect::NotApplied, "this client is shutting down")
+}

@@ -1,0 +1,179 @@
+//! Keeping: renew in time and tell a loss before another owner can hold, until the guard releases the lock or is
+//! dropped.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::held::{Ask, Given, Held, WATCHED_AFTER};
+use super::validity::with_margin;
+use super::{Answer, Command, Granted, Life, Outcome};
+use crate::clock::Instant;
+use crate::ending::{Ending, LossReason};
+use crate::local_queue::Turn;
+
+/// How holding ended.
+pub(super) struct Ended {
+    /// Why the lock was lost, if it was.
+    pub(super) lost: Option<LossReason>,
+    /// The caller that waits for the release.
+    pub(super) asker: Option<oneshot::Sender<Ending>>,
+}
+
+/// Why a period of holding ended.
+enum Kept<T> {
+    Stopped(T),
+    /// The lock was lost, even if `stop` has resolved since.
+    Lost(LossReason),
+}
+
+impl Life {
+    /// Hands over the guard. If the `caller` has gone, the guard's channel is closed, which says so.
+    pub(super) fn hand_over(&mut self, held: Held, caller: Option<oneshot::Sender<Answer>>) -> Given {
+        self.reporter.granted(held.token, held.since);
+        let (commands, orders) = mpsc::unbounded_channel();
+        let (owner, token, validity) = (self.owner, held.token, held.validity());
+        let handed_over = Arc::new(AtomicBool::new(false));
+        if let Some(caller) = caller {
+            let handed_over = handed_over.clone();
+            drop(caller.send(Outcome::Granted(Granted { owner, token, validity, commands, handed_over })));
+        }
+        Given { held, orders, handed_over }
+    }
+
+    /// Keeps the lock until its guard releases it or is dropped, or until it is lost.
+    pub(super) async fn keep(&mut self, given: &mut Given, turn: &mut Option<Turn>) -> Ended {
+        loop {
+            let Given { held, orders, .. } = &mut *given;
+            let asker = match self.keep_until(held, orders.recv()).await {
+                Kept::Stopped(Some(Command::Renew { ttl, asked, reply })) => {
+                    let outcome = match held.answered_since(asked) {
+                        Some(error) => Err(error),
+                        None => self.confirm(held, Ask::Keep(ttl)).await,
+                    };
+                    let _: Result<(), _> = reply.send(outcome);
+                    continue;
+                }
+                Kept::Stopped(Some(Command::Release(asker))) => Some(asker),
+                Kept::Stopped(None) => None,
+                Kept::Lost(cause @ (LossReason::Revoked | LossReason::Session)) => {
+                    // From now on the next task of this process may queue for it.
+                    drop(turn.take());
+                    // By then the server has ended the lease. A release before that would let the lock be granted while
+                    // the guard's work goes on.
+                    let over = held.valid_until() + (with_margin(held.lease) - held.lease) + self.patience;
+                    let asker = self.wait_for_guard(orders, cause, over).await;
+                    return Ended { lost: Some(cause), asker };
+                }
+                Kept::Lost(cause) => return Ended { lost: Some(cause), asker: None },
+            };
+            let lost = match self.terms.min_hold {
+                Some(least) if given.is_handed_over() => self.hold_for_min(&mut given.held, least).await,
+                _ => None,
+            };
+            return Ended { lost, asker };
+        }
+    }
+
+    /// Tells the guard the loss after a panic, because nothing renews the lock any more. The guard's work may go on: as
+    /// after a revoke, waits until the guard goes, at most until the certain part of the lease is over. This claim
+    /// can't ask the server any more. Returns the caller that waits for the release, if there is one.
+    pub(super) async fn wait_after_panic(&mut self, given: &mut Given) -> Option<oneshot::Sender<Ending>> {
+        let Given { held, orders, .. } = given;
+        let cause = self.is_lost(held).unwrap_or(LossReason::RuntimeEnded);
+        held.lose(cause, &mut self.reporter);
+        self.wait_for_guard(orders, cause, held.valid_until()).await
+    }
+
+    /// Waits until the guard goes, at most until `over`. Until its deadline no other claim gets what was revoked, nor
+    /// what is left in a session that was given up. If the guard goes before `over`, the work that it protected has
+    /// ended, and the release that follows frees the name. Returns the caller that waits for the release, if there is
+    /// one.
+    async fn wait_for_guard(
+        &mut self,
+        orders: &mut mpsc::UnboundedReceiver<Command>,
+        cause: LossReason,
+        over: Instant,
+    ) -> Option<oneshot::Sender<Ending>> {
+        let clock = self.shared.clock.clone();
+        loop {
+            tokio::select! {
+                biased;
+                order = orders.recv() => match order {
+                    Some(Command::Renew { reply, .. }) => {
+                        let lost = self.at("renew", cause.to_error());
+                        let _: Result<(), _> = reply.send(Err(lost));
+                    }
+                    Some(Command::Release(asker)) => return Some(asker),
+                    None => return None,
+                },
+                () = clock.sleep_until(over) => return None,
+            }
+        }
+    }
+
+    /// Keeps the lock without its guard until `least` has passed since the grant. Only called if a user has had the
+    /// guard.
+    async fn hold_for_min(&mut self, held: &mut Held, least: Duration) -> Option<LossReason> {
+        let clock = self.shared.clock.clone();
+        match self.keep_until(held, clock.sleep_until(held.since + least)).await {
+            Kept::Stopped(()) => None,
+            Kept::Lost(cause) => Some(cause),
+        }
+    }
+
+    /// Renews in time, until `stop` resolves or the lock is lost.
+    async fn keep_until<T>(&mut self, held: &mut Held, stop: impl Future<Output = T>) -> Kept<T> {
+        let mut stop = pin!(stop);
+        let clock = self.shared.clock.clone();
+        loop {
+            // A guard that was told of a loss must not be told otherwise, whatever noticed the loss first.
+            if let Some(cause) = self.is_lost(held) {
+                return Kept::Lost(cause);
+            }
+            let wakes_at = held.watch_at.map_or(held.next(), |at| at.min(held.next()));
+            tokio::select! {
+                biased;
+                order = &mut stop => match self.is_lost(held) {
+                    // Lost by the clock, which the guard reads too: this task did not run when the lease ended.
+                    Some(cause) => return Kept::Lost(cause),
+                    None => return Kept::Stopped(order),
+                },
+                // Kept in mind, whatever else is due.
+                () = self.claim.changed() => held.may_have_changed(clock.now()),
+                () = clock.sleep_until(wakes_at) => {}
+            }
+            let next = held.next();
+            if held.watch_at.is_some_and(|at| at <= clock.now()) && clock.now() < next {
+                tokio::select! {
+                    biased;
+                    order = &mut stop => match self.is_lost(held) {
+                        Some(cause) => return Kept::Lost(cause),
+                        None => return Kept::Stopped(order),
+                    },
+                    () = self.watch(held) => {}
+                    // The renewal does not wait for the watch.
+                    () = clock.sleep_until(next) => held.watch_at = Some(next + WATCHED_AFTER),
+                }
+            }
+            if self.is_lost(held).is_none()
+                && let Some(ask) = held.due(clock.now(), self.terms.ttl)
+            {
+                let failed = self.confirm(held, ask).await.err();
+                held.failed = failed.map(|error| (clock.now(), error));
+            }
+        }
+    }
+
+    /// Returns why the lock is lost, if it is. It is the same answer that the guard gives now. Reports the loss if that
+    /// was not done yet.
+    pub(super) fn is_lost(&mut self, held: &Held) -> Option<LossReason> {
+        if self.now() >= held.valid_until() {
+            held.lose(held.at_end(), &mut self.reporter);
+        }
+        held.lost()
+    }
+}

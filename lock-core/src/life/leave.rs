@@ -1,0 +1,85 @@
+//! Leaving: release until the server has answered, and once more after everything that may still be on its way.
+
+use super::held::Held;
+use super::keep::Ended;
+use super::{Life, OnServer};
+use crate::backoff;
+use crate::clock::Instant;
+use crate::driver::{Lease, Release};
+use crate::ending::Ending;
+use crate::error::Result;
+use crate::local_queue::Turn;
+
+impl Life {
+    /// Releases the lock. The next task of this process gets its turn when that is done, or when the lease has ended.
+    pub(super) async fn leave(&mut self, held: Held, ended: Ended, mut turn: Option<Turn>) {
+        let last_request = held.valid_until().max(self.now() + self.patience);
+        let outcome =
+            self.release(last_request, |now| drop(turn.take_if(|_| now >= held.valid_until()))).await;
+        let ending = match (outcome, ended.lost) {
+            (Some(Release::Released { .. }), None) => Ending::Released,
+            _ => Ending::Expired,
+        };
+        if let (Some(turn), Some(Release::Released { others })) = (&turn, outcome) {
+            turn.released(others);
+        }
+        drop(turn);
+        self.reporter.ended(ending);
+        if let Some(asker) = ended.asker {
+            let _: Result<(), _> = asker.send(ending);
+        }
+        self.settle().await;
+    }
+
+    /// Takes back what an entry that failed has left behind, or may still leave behind.
+    pub(super) async fn withdraw(&mut self) {
+        if self.on_server == OnServer::Nothing {
+            return;
+        }
+        self.release(self.now() + self.patience, |_| {}).await;
+        self.settle().await;
+    }
+
+    /// Releases once more after an attempt of unknown outcome. Such an attempt can take effect until its patience has
+    /// ended: only a release after that is certain to undo it.
+    async fn settle(&mut self) {
+        if let OnServer::InFlightUntil(at) = self.on_server {
+            self.shared.clock.sleep_until(at).await;
+            self.release(at, |_| {}).await;
+        }
+    }
+
+    /// Releases until the server answers, or until nothing can be left of what was sent until `last_request`. Where
+    /// leases belong to locks, that is one ttl later, of the longest ttl that was asked for. Where leases belong to
+    /// sessions, a place in the queue would stay as long as the session: there only an answer ends the loop.
+    async fn release(&mut self, last_request: Instant, mut failed: impl FnMut(Instant)) -> Option<Release> {
+        let over =
+            (self.shared.driver.info().lease == Lease::Lock).then_some(last_request + self.longest_ttl);
+        for failures in 1.. {
+            let hopeless = match self.release_once().await {
+                Ok(outcome) => return Some(outcome),
+                Err(e) => !e.is_transient(),
+            };
+            if over.is_some_and(|over| hopeless || self.now() >= over) {
+                break;
+            }
+            failed(self.now());
+            self.shared.clock.sleep(backoff::after_error(failures, &self.shared.random)).await;
+        }
+        None
+    }
+
+    async fn release_once(&mut self) -> Result<Release> {
+        let asked = self.now();
+        self.shared.process.only().await;
+        let outcome = self.claim.release().await.map_err(|e| self.at("release", e));
+        match &outcome {
+            Ok(_) => match self.on_server {
+                OnServer::InFlightUntil(at) if at > asked => {}
+                _ => self.on_server = OnServer::Nothing,
+            },
+            Err(e) => self.trouble("release", e),
+        }
+        outcome
+    }
+}

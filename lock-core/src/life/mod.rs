@@ -1,0 +1,223 @@
+//! The life of a claim: enter, keep, leave. One future owns the claim throughout. A caller that goes away at any moment
+//! leaves nothing behind on the server.
+
+mod enter;
+mod event_reporter;
+mod held;
+mod keep;
+mod leave;
+mod outcome;
+mod renew;
+mod shared;
+mod terms;
+mod validity;
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::sync::oneshot;
+
+use crate::clock::Instant;
+use crate::driver::{Claim, Queueing, Request};
+use crate::ending::LossReason;
+use crate::error::{Effect, Error};
+use crate::events::Event;
+use crate::home::CountedTask;
+use crate::local_queue::Turn;
+use crate::owner::Owner;
+
+use event_reporter::EventReporter;
+use held::Given;
+
+pub(crate) use outcome::{Answer, Command, Granted, Outcome};
+pub(crate) use shared::{LONGEST_PATIENCE, Shared};
+pub(crate) use terms::Terms;
+pub(crate) use validity::{Validity, less_margin};
+
+/// The caller and the guard that a claim still has to tell its outcome. Outlives a panic of the driver.
+struct Recipients {
+    /// The caller that waits for the answer.
+    caller: Option<oneshot::Sender<Answer>>,
+    /// What was handed over to a guard, until the claim starts to release it.
+    given: Option<Given>,
+}
+
+/// One claim and all that is known of it.
+pub(crate) struct Life {
+    shared: Arc<Shared>,
+    terms: Terms,
+    owner: Owner,
+    patience: Duration,
+    waits: Queueing,
+    /// When the caller's wait is over.
+    wait_ends: Option<Instant>,
+    /// The longest ttl that the server was asked for, even if it has not answered.
+    longest_ttl: Duration,
+    claim: Box<dyn Claim>,
+    began: Instant,
+    listening: Push,
+    on_server: OnServer,
+    reporter: EventReporter,
+    /// Keeps this claim counted until everything else is over.
+    _counted_task: CountedTask,
+}
+
+/// Whether the claim can wait for `changed`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Push {
+    NotYet,
+    Yes,
+    /// The server can't push to this client.
+    Never,
+}
+
+/// What may be left of this owner on the server.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OnServer {
+    Nothing,
+    Something,
+    /// Something is left, or may still come to be, up to this moment: an attempt of unknown outcome is on its way.
+    InFlightUntil(Instant),
+}
+
+impl Life {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        counted_task: CountedTask,
+        terms: Terms,
+        waits: Queueing,
+        wait_ends: Option<Instant>,
+    ) -> Life {
+        let owner = Owner::mint(&shared.random);
+        let patience = shared.patience_for(terms.ttl);
+        let claim = shared.driver.claim(Request {
+            name: terms.name.clone(),
+            owner,
+            mode: terms.mode,
+            ttl: terms.ttl,
+            patience,
+            waits,
+            label: terms.label.clone(),
+            clock: shared.clock.clone(),
+        });
+        let (began, longest_ttl) = (shared.clock.now(), terms.ttl);
+        let (listening, on_server) = (Push::NotYet, OnServer::Nothing);
+        let reporter = EventReporter::new(shared.clone(), terms.name.clone(), owner, began);
+        Life {
+            shared,
+            terms,
+            owner,
+            patience,
+            waits,
+            wait_ends,
+            longest_ttl,
+            claim,
+            began,
+            listening,
+            on_server,
+            reporter,
+            _counted_task: counted_task,
+        }
+    }
+
+    /// Enters, keeps and leaves. A panic on the way, for example of the driver, ends this. What may then be left on the
+    /// server is released all the same, but not while a guard that was handed over may rely on it.
+    pub(crate) async fn live(mut self, caller: oneshot::Sender<Answer>) {
+        let mut recipients = Recipients { caller: Some(caller), given: None };
+        if AssertUnwindSafe(self.run(&mut recipients)).catch_unwind().await.is_ok() {
+            return;
+        }
+        let error = self.at("claim", cut_short());
+        self.trouble("claim", &error);
+        self.on_server = OnServer::InFlightUntil(self.now() + self.patience);
+        if let Some(caller) = recipients.caller.take() {
+            self.answer_no(caller, Outcome::Failed(error));
+        }
+        let asker = match recipients.given.take() {
+            Some(mut given) => self.wait_after_panic(&mut given).await,
+            None => None,
+        };
+        // `wait_after_panic` has told the loss to a guard that was handed over. Otherwise the panic came during the
+        // release.
+        self.reporter.lost(LossReason::RuntimeEnded);
+        // If the driver panics again, there is nothing else to ask it for.
+        let _: std::thread::Result<()> = AssertUnwindSafe(self.withdraw()).catch_unwind().await;
+        // The caller that asked for the release learns from the closed channel that it was too late.
+        drop(asker);
+    }
+
+    async fn run(&mut self, recipients: &mut Recipients) {
+        self.reporter.asked();
+        let Some(caller) = &mut recipients.caller else { return };
+        let mut turn = match self.take_turn(caller).await {
+            Ok(turn) => turn,
+            Err(e) => return self.leave_without(&mut recipients.caller, Outcome::Failed(e), None).await,
+        };
+        let answer = match self.enter(caller, turn.as_ref()).await {
+            Outcome::NotGranted(seen) => Outcome::NotGranted(seen),
+            Outcome::Failed(e) => Outcome::Failed(e),
+            Outcome::Granted(held) => {
+                let given = recipients.given.insert(self.hand_over(held, recipients.caller.take()));
+                let ended = self.keep(given, &mut turn).await;
+                // From here on the work under the lock, or its time, is over.
+                if let Some(Given { held, orders, .. }) = recipients.given.take() {
+                    // Requests of the guards are not read any more. They are answered at once, and not after the claim
+                    // has left.
+                    drop(orders);
+                    self.leave(held, ended, turn).await;
+                }
+                return;
+            }
+        };
+        self.leave_without(&mut recipients.caller, answer, turn).await;
+    }
+
+    async fn leave_without(
+        &mut self,
+        waiting: &mut Option<oneshot::Sender<Answer>>,
+        answer: Answer,
+        turn: Option<Turn>,
+    ) {
+        if let Some(caller) = waiting.take() {
+            self.answer_no(caller, answer);
+        }
+        drop(turn);
+        self.withdraw().await;
+    }
+
+    /// Records what may be left on the server. An attempt that is on its way stays on its way.
+    fn leaves(&mut self, on_server: OnServer) {
+        self.on_server = match (self.on_server, on_server) {
+            (OnServer::InFlightUntil(a), OnServer::InFlightUntil(b)) => OnServer::InFlightUntil(a.max(b)),
+            (OnServer::InFlightUntil(a), _) => OnServer::InFlightUntil(a),
+            (_, new) => new,
+        };
+    }
+
+    fn now(&self) -> Instant {
+        self.shared.clock.now()
+    }
+
+    fn at(&self, operation: &'static str, error: Error) -> Error {
+        self.shared.at(operation, Some(&self.terms.name), error)
+    }
+
+    fn trouble(&self, operation: &'static str, error: &Error) {
+        self.tell(&Event::Trouble { name: &self.terms.name, operation, error });
+    }
+
+    fn tell(&self, event: &Event<'_>) {
+        self.shared.events.tell(event);
+    }
+}
+
+/// Returns the error after a panic of the driver or of this crate. The panic's message is not passed on: a driver may
+/// have put the server's address there, with a password. The program's panic hook has received it.
+fn cut_short() -> Error {
+    Error::unavailable(
+        Effect::Unknown,
+        "the claim ended in a panic, which is a bug; what it may have left on the server is released",
+    )
+}

@@ -1,0 +1,56 @@
+//! What a claim's life tells its caller, and what a guard asks of it.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::validity::Validity;
+use crate::clock::Instant;
+use crate::ending::Ending;
+use crate::error::{Error, Result};
+use crate::local_queue::Seen;
+use crate::owner::Owner;
+use crate::token::FencingToken;
+
+/// How an acquisition ends.
+#[derive(Debug)]
+pub(crate) enum Outcome<T> {
+    Granted(T),
+    /// Another owner holds the lock, or the caller's wait is over. Has what was last seen of the lock.
+    NotGranted(Seen),
+    Failed(Error),
+}
+
+impl<T> Outcome<T> {
+    /// Returns the same outcome with what `change` makes of a grant.
+    pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Outcome<U> {
+        match self {
+            Outcome::Granted(granted) => Outcome::Granted(change(granted)),
+            Outcome::NotGranted(seen) => Outcome::NotGranted(seen),
+            Outcome::Failed(error) => Outcome::Failed(error),
+        }
+    }
+}
+
+/// The answer to a caller.
+pub(crate) type Answer = Outcome<Granted>;
+
+/// What a guard is made of.
+#[derive(Debug)]
+pub(crate) struct Granted {
+    pub(crate) owner: Owner,
+    pub(crate) token: FencingToken,
+    pub(crate) validity: watch::Receiver<Validity>,
+    pub(crate) commands: mpsc::UnboundedSender<Command>,
+    /// Set when a user gets the guard: `min_hold` counts only then.
+    pub(crate) handed_over: Arc<AtomicBool>,
+}
+
+/// What a guard asks of the claim. Closing the channel asks for a release.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Renew { ttl: Duration, asked: Instant, reply: oneshot::Sender<Result<Duration>> },
+    Release(oneshot::Sender<Ending>),
+}

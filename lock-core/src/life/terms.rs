@@ -1,0 +1,19 @@
+//! The terms of an acquisition.
+
+use std::time::Duration;
+
+use crate::driver::Mode;
+use crate::name::Name;
+use crate::owner::Label;
+
+/// The terms of an acquisition.
+#[derive(Clone, Debug)]
+pub(crate) struct Terms {
+    pub(crate) name: Name,
+    pub(crate) mode: Mode,
+    pub(crate) ttl: Duration,
+    pub(crate) renewed: bool,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) min_hold: Option<Duration>,
+    pub(crate) label: Label,
+}

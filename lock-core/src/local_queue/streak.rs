@@ -1,0 +1,61 @@
+//! A streak: the grants in a row of one name to tasks of one client, and when the client lets others pass after it.
+
+use std::time::Duration;
+
+use crate::clock::Instant;
+
+/// How often a client hands a name over to its own tasks in a row while others wait elsewhere.
+pub(super) const MOST_IN_A_ROW: u32 = 8;
+/// For how long it does so at most.
+const LONGEST_ROW: Duration = Duration::from_millis(50);
+/// The client then lets as many turns of others pass. Each of them ends in a wake-up; if none comes for this long,
+/// there are no more. A pause of this length also ends a streak by itself.
+pub(crate) const PASS_PAUSE: Duration = Duration::from_millis(5);
+
+/// Grants in a row to tasks of this client.
+#[derive(Debug, Default)]
+pub(super) struct Streak {
+    grants: u32,
+    since: Option<Instant>,
+    released: Option<Instant>,
+    /// Whether another client is known to want the name: it was seen to hold it, or the server said that it waits. A
+    /// client that only might be there is no reason to let it pass.
+    others_wait: bool,
+}
+
+impl Streak {
+    /// Returns whether the streak still matters to the next caller.
+    pub(super) fn counts(&self, now: Instant) -> bool {
+        self.others_wait && self.released.is_some_and(|at| now.since(at) < PASS_PAUSE)
+    }
+
+    /// Returns whether it has reached the bound.
+    pub(super) fn is_full(&self, now: Instant) -> bool {
+        self.counts(now)
+            && (self.grants >= MOST_IN_A_ROW || self.since.is_some_and(|at| now.since(at) >= LONGEST_ROW))
+    }
+
+    /// Counts a grant. After a pause it is the first of a new streak.
+    pub(super) fn granted(&mut self, now: Instant) {
+        if !self.counts(now) {
+            *self = Streak { since: Some(now), others_wait: self.others_wait, ..Streak::default() };
+        }
+        self.grants += 1;
+    }
+
+    /// Records a release. If the server can't say whether others wait, what was seen of them before counts.
+    pub(super) fn released(&mut self, now: Instant, others: Option<bool>) {
+        self.others_wait = others.unwrap_or(self.others_wait);
+        self.released = Some(now);
+    }
+
+    /// Ends the streak: another client was seen to hold the lock, and may want it again.
+    pub(super) fn end(&mut self) {
+        *self = Streak { others_wait: true, ..Streak::default() };
+    }
+
+    /// Begins a new streak and returns the number of grants of the old one.
+    pub(super) fn begin_anew(&mut self) -> u32 {
+        std::mem::take(self).grants
+    }
+}

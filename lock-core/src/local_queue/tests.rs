@@ -1,0 +1,121 @@
+//! Tests of the local queues, on a clock that only the test moves.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::streak::MOST_IN_A_ROW;
+use super::*;
+use crate::clock::{Time, Timer};
+
+/// A clock that stands still unless the test moves it: how long a test takes does not matter to the queues.
+#[derive(Clone, Debug, Default)]
+struct ManualClock(Arc<AtomicU64>);
+
+impl ManualClock {
+    fn advance(&self, pause: Duration) {
+        self.0.fetch_add(u64::try_from(pause.as_millis()).unwrap(), Ordering::Relaxed);
+    }
+}
+
+impl Time for ManualClock {
+    fn now(&self) -> Instant {
+        Instant::from_origin(Duration::from_millis(self.0.load(Ordering::Relaxed)))
+    }
+
+    fn timer(&self, _: Duration) -> Timer {
+        Box::pin(std::future::pending())
+    }
+}
+
+fn queues() -> Arc<LocalQueues> {
+    queues_at(&ManualClock::default())
+}
+
+fn queues_at(time: &ManualClock) -> Arc<LocalQueues> {
+    Arc::new(LocalQueues::new(Clock::new(time.clone())))
+}
+
+#[tokio::test]
+async fn nothing_is_kept_of_names_that_are_not_in_use() {
+    let time = ManualClock::default();
+    let queues = queues_at(&time);
+    for n in 0..1000 {
+        let turn = queues.enter(&Name::new(format!("n{n}")).unwrap()).await;
+        turn.granted();
+        turn.released(Some(false));
+    }
+    assert_eq!(queues.names().queues.len(), 0);
+    for n in 0..1000 {
+        queues.enter(&Name::new(format!("n{n}")).unwrap()).await.released(Some(true));
+    }
+    time.advance(PASS_PAUSE);
+    drop(queues.enter(&Name::new("last").unwrap()).await);
+    let names = queues.names();
+    assert_eq!((names.queues.len(), names.kept.len()), (0, 0));
+}
+
+#[tokio::test]
+async fn nothing_is_kept_of_a_name_whose_last_waiter_gives_up() {
+    let (queues, name) = (queues(), Name::new("n").unwrap());
+    let turn = queues.enter(&name).await;
+    let mut waiter = Box::pin(queues.enter(&name));
+    assert!(futures_util::FutureExt::now_or_never(waiter.as_mut()).is_none());
+    drop(turn);
+    assert_eq!(queues.names().queues.len(), 1);
+    drop(waiter);
+    assert_eq!(queues.names().queues.len(), 0);
+}
+
+/// Whether another client was seen to hold the lock before the streak.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Before {
+    Busy,
+    Nothing,
+}
+
+/// Returns how many grants a client has in a row, of twenty.
+async fn streak(queues: &Arc<LocalQueues>, name: &Name, before: Before, others: Option<bool>) -> u32 {
+    let mut streak = 0;
+    loop {
+        let turn = queues.enter(name).await;
+        if streak == 20 || turn.turns_owed() > 0 {
+            return streak;
+        }
+        if streak == 0 && before == Before::Busy {
+            turn.busy(queues.clock.now(), None);
+        }
+        turn.granted();
+        turn.released(others);
+        streak += 1;
+    }
+}
+
+#[tokio::test]
+async fn a_process_stands_back_after_its_row_if_others_wait() {
+    for (before, others, expected) in [
+        (Before::Nothing, Some(true), MOST_IN_A_ROW),
+        (Before::Nothing, Some(false), 20),
+        (Before::Busy, Some(false), 20),
+        (Before::Busy, None, MOST_IN_A_ROW),
+    ] {
+        let (queues, name) = (queues(), Name::new("n").unwrap());
+        assert_eq!(streak(&queues, &name, before, others).await, expected, "{before:?}, {others:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_only_might_be_there_is_no_reason_to_stand_back() {
+    let (queues, name) = (queues(), Name::new("n").unwrap());
+    assert_eq!(streak(&queues, &name, Before::Nothing, None).await, 20);
+    assert_eq!(
+        queues.names().queues.len(),
+        0,
+        "a client that might be there is no reason to remember the name"
+    );
+    assert_eq!(streak(&queues, &name, Before::Busy, None).await, MOST_IN_A_ROW);
+    assert_eq!(
+        streak(&queues, &name, Before::Nothing, None).await,
+        20,
+        "it has let the client pass that it had seen"
+    );
+}

@@ -1,0 +1,138 @@
+//! How a lock is acquired: a claim is started, and its caller waits for the answer or until the wait is over.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::Lock;
+use crate::driver::{Inspection, Queueing};
+use crate::error::{Effect, Error, Result};
+use crate::guard::Hold;
+use crate::home::{Caller, CallerPolled, runtime_ended};
+use crate::life::{Answer, Life, Outcome};
+use crate::local_queue::{FIRST_ANSWER, Seen};
+
+/// How long a caller whose wait has run out asks the server for the holder, where no attempt has shown it.
+const HOLDER_LOOK: Duration = Duration::from_millis(50);
+
+const OTHERS_WERE_BEFORE: &str =
+    "another caller of this client was before it; the server shows no holder now";
+
+/// A claim that has begun, and the channel of its answer.
+struct Claimed {
+    caller: Caller,
+    claim_future: Arc<CallerPolled>,
+    answer: oneshot::Receiver<Answer>,
+}
+
+impl Lock {
+    /// Waits for the lock.
+    pub(super) async fn acquire_anew(&self) -> Result<Arc<Hold>> {
+        let claim = self.claim(Queueing::Queued)?;
+        let outcome = match self.wait {
+            None => self.granted(claim).await,
+            Some(wait) => self.in_time(wait, claim).await,
+        };
+        match outcome {
+            Outcome::Granted(hold) => Ok(hold),
+            Outcome::Failed(error) => Err(error),
+            // A claim that waits is refused only when its wait is over. Boxed because it is rarely needed: without the
+            // box, every acquisition would carry this future.
+            Outcome::NotGranted(seen) => Err(self.at("acquire", Box::pin(self.out_of_time(seen)).await)),
+        }
+    }
+
+    /// Attempts once; returns `None` if another owner holds the lock.
+    pub(super) async fn try_anew(&self) -> Result<Option<Arc<Hold>>> {
+        match self.granted(self.claim(Queueing::No)?).await {
+            Outcome::Granted(hold) => Ok(Some(hold)),
+            Outcome::NotGranted(_) => Ok(None),
+            Outcome::Failed(error) => Err(error),
+        }
+    }
+
+    /// Starts a claim. The caller has to poll its future or wake it.
+    fn claim(&self, waits: Queueing) -> Result<Claimed> {
+        let Lock { shared, home, terms, .. } = self;
+        home.is_here().map_err(|e| self.at("acquire", e))?;
+        if shared.is_closing() {
+            return Err(
+                self.at("acquire", Error::unavailable(Effect::NotApplied, "this client is shut down"))
+            );
+        }
+        let wait_ends = self.wait.map(|wait| shared.clock.now() + wait);
+        let (reply, answer) = oneshot::channel();
+        let life = Life::new(shared.clone(), home.task_count().enter(), terms.clone(), waits, wait_ends);
+        Ok(Claimed {
+            caller: home.caller(),
+            claim_future: CallerPolled::new(home.handle(), life.live(reply)),
+            answer,
+        })
+    }
+
+    /// Waits for the answer to a claim. If this future is dropped, the claim leaves by itself.
+    async fn granted(&self, Claimed { caller, claim_future, answer }: Claimed) -> Outcome<Arc<Hold>> {
+        let Lock { shared, home, terms, .. } = self;
+        match claim_future.answer(caller, || (), answer).await {
+            Err(_gone) => Outcome::Failed(self.at("acquire", runtime_ended())),
+            Ok(Outcome::Failed(error)) => Outcome::Failed(self.at("acquire", error)),
+            Ok(answer) => answer.map(|granted| {
+                Arc::new(Hold::new(terms, granted, claim_future, shared.clone(), home.clone()))
+            }),
+        }
+    }
+
+    /// Returns the answer if it comes within `wait`. If there has been no answer of the server yet, waits up to
+    /// [`FIRST_ANSWER`].
+    async fn in_time(&self, wait: Duration, claim: Claimed) -> Outcome<Arc<Hold>> {
+        let clock = &self.shared.clock;
+        // Read while the claim still has its place in the local queue.
+        let began = clock.now();
+        let mut answer = pin!(self.granted(claim));
+        let seen = || self.shared.local_queues.seen_since(began, &self.terms.name);
+        let answered = pin!(async {
+            let outcome = clock.until(began + wait, &mut answer).await;
+            let unheard = || matches!(seen(), Seen::Nothing | Seen::HeldBefore);
+            if outcome.is_none() && wait < FIRST_ANSWER && unheard() {
+                return clock.until(began + FIRST_ANSWER, &mut answer).await;
+            }
+            outcome
+        });
+        self.home.within(answered).await.unwrap_or_else(|| Outcome::NotGranted(seen()))
+    }
+
+    /// Returns the error for a caller whose wait is over. It names the holder, or says that another caller was before
+    /// this one, or that the server does not answer.
+    async fn out_of_time(&self, seen: Seen) -> Error {
+        let wait = self.wait.unwrap_or_default();
+        let unanswered = |why: String| {
+            Error::unavailable(
+                Effect::NotApplied,
+                format!("the server has not answered within the wait of {wait:?}{why}"),
+            )
+        };
+        let (holder, otherwise) = match seen {
+            Seen::Nothing => return unanswered(String::new()),
+            Seen::Trouble(what) => return unanswered(format!("; last error: {what}")),
+            Seen::Held(Some(holder)) => (Some(*holder), ""),
+            Seen::Held(None) => (self.look().await.and_then(|shown| shown.holder), "another holder had it"),
+            // The last answer is older than this wait: only the server knows whether the lock is still held.
+            Seen::HeldBefore => match self.look().await {
+                Some(shown) => (shown.holder, OTHERS_WERE_BEFORE),
+                None => return unanswered(String::new()),
+            },
+        };
+        match holder {
+            Some(holder) => Error::timeout(format!("gave up after {wait:?}: {holder}")).with_holder(holder),
+            None => Error::timeout(format!("gave up after {wait:?}: {otherwise}")),
+        }
+    }
+
+    /// Asks the server who holds the lock; `None` if it does not answer soon.
+    async fn look(&self) -> Option<Inspection> {
+        let look = pin!(self.shared.clock.timeout(HOLDER_LOOK, self.inspect()));
+        self.home.within(look).await?.ok()
+    }
+}

@@ -1,0 +1,103 @@
+//! The options of a client.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::events::{Event, Observer};
+use crate::owner::Label;
+use crate::random::Random;
+
+/// The options of a client. Backends take it in addition to their own options.
+#[derive(Clone)]
+pub struct Options {
+    pub(crate) clock: Clock,
+    pub(crate) random: Random,
+    pub(crate) label: Option<Label>,
+    pub(crate) patience: Option<Duration>,
+    pub(crate) observer: Option<Observer>,
+    pub(crate) runs_on: RunsOn,
+}
+
+/// Where a client's claims and connections live.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RunsOn {
+    /// On the runtime that opens the client.
+    CallersRuntime,
+    /// On a thread of the client's own.
+    OwnThread,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            clock: Clock::system(),
+            random: Random::system(),
+            label: None,
+            patience: None,
+            observer: None,
+            runs_on: RunsOn::CallersRuntime,
+        }
+    }
+}
+
+impl Options {
+    /// Gives the client a thread with a runtime of its own. Leases then survive a stalled application executor.
+    ///
+    /// The last handle of the client (a client, lock or guard) that is dropped waits, a second at most, for pending
+    /// releases.
+    #[must_use]
+    pub fn dedicated(mut self) -> Self {
+        self.runs_on = RunsOn::OwnThread;
+        self
+    }
+
+    /// Sets what others are shown of this client's holders. By default `user@host pid 4711 program`.
+    #[must_use]
+    pub fn label(mut self, label: &str) -> Self {
+        self.label = Some(Label::new(label));
+        self
+    }
+
+    /// Sets how long one request may take; also `?patience=` in a URL. By default a third of the lock's ttl, within 100
+    /// ms and 5 s.
+    ///
+    /// It must be at least 1 ms, otherwise opening the client is `Invalid`.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = Some(patience);
+        self
+    }
+
+    /// Calls `observer` with every event, at once and on the client's runtime: it must not block.
+    #[must_use]
+    pub fn observer(mut self, observer: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
+        self.observer = Some(Arc::new(observer));
+        self
+    }
+
+    /// Sets another clock, for simulations.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Sets another source of randomness, for simulations.
+    #[must_use]
+    pub fn random(mut self, random: Random) -> Self {
+        self.random = random;
+        self
+    }
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Options { label, patience, runs_on, .. } = self;
+        f.debug_struct("Options")
+            .field("label", label)
+            .field("patience", patience)
+            .field("runs_on", runs_on)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,69 @@
+//! Waits that run out: what their callers are told.
+
+use std::sync::Arc;
+
+use lock_core::ErrorKind;
+use lock_core::driver::Attempt;
+
+use crate::scripted::{self, Script, busy, busy_with, client, granted, held, ms, pass, released, unknown};
+use crate::{TTL, lock};
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_runs_out_tells_contention_from_trouble() {
+    let script = Script::new([busy()], [held(TTL)], [released()]);
+    let contended = client(&script).await.lock("n").ttl(TTL).wait(ms(700)).build().unwrap();
+    let error = contended.acquire().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
+
+    let script: Arc<Script> = Script::new([unknown::<Attempt>(ms(100))], [held(TTL)], [released()]);
+    let troubled = client(&script).await.lock("n").ttl(TTL).wait(ms(700)).build().unwrap();
+    let error = troubled.acquire().await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error:?}");
+    assert!(error.to_string().contains("no answer"), "{error}");
+}
+
+/// The script's server shows no holder to an inspection: the answer to an attempt has to be enough.
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_runs_out_names_the_holder_that_an_attempt_showed() {
+    let there = busy_with("deploy@web-3", ms(60_000), ms(20_000));
+    let script = Script::new([there], [held(TTL)], [released()]);
+    let client = client(&script).await;
+    let lock = |wait| client.lock("n").ttl(TTL).wait(wait).build().unwrap();
+    for (wait, shown) in [
+        (ms(0), "held by deploy@web-3 for 60 s, lease ends in 20 s"),
+        // The last attempt was half a second ago, because nothing has happened.
+        (ms(700), "held by deploy@web-3 for 60 s, lease ends in 19 s"),
+    ] {
+        let (lock, began) = (lock(wait), scripted::now());
+        let error = lock.acquire().await.map(drop).unwrap_err();
+        assert!(error.to_string().contains(shown), "{wait:?}: {error}");
+        let holder = error.holder().expect("it has the holder, too");
+        assert_eq!(holder.label.as_deref(), Some("deploy@web-3"));
+        assert!(began.elapsed() <= wait + ms(2), "{wait:?}: nothing else was asked: {:?}", began.elapsed());
+    }
+    // A caller that waits behind another task of this process is told what that task saw.
+    let (front, behind) = (lock(ms(500)), lock(ms(300)));
+    let (_, behind) = tokio::join!(front.acquire(), behind.acquire());
+    assert!(behind.unwrap_err().to_string().contains("deploy@web-3"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_runs_out_among_busy_neighbours_is_contention() {
+    let script = Script::new([(ms(3), granted(TTL).1)], [held(TTL)], [released()]);
+    let client = client(&script).await;
+    let mut neighbours = tokio::task::JoinSet::new();
+    for _ in 0..60 {
+        let lock = lock(&client);
+        neighbours.spawn(async move {
+            loop {
+                lock.acquire().await.unwrap().release().await;
+            }
+        });
+    }
+    pass(ms(50)).await;
+    for wait in 20..60 {
+        let lock = client.lock("n").ttl(TTL).wait(ms(wait)).build().unwrap();
+        let error = lock.acquire().await.map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
+    }
+}
