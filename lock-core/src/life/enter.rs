@@ -90,14 +90,16 @@ impl Life {
             if self.waits == Queueing::No || !error.is_transient() {
                 return ControlFlow::Break(Outcome::Failed(error));
             }
-            self.trouble("attempt", &error);
-            turn.inspect(|turn| turn.trouble(asked, error.to_string()));
             *failures += 1;
-            let pause = error.retry_in();
-            return ControlFlow::Continue(
-                pause.unwrap_or_else(|| backoff::after_error(*failures, &self.shared.random)),
-            );
+            return ControlFlow::Continue(self.pause_after(asked, &error, turn, *failures));
         }
+    }
+
+    /// Reports an attempt that has failed, and returns how long to wait before the next one.
+    fn pause_after(&self, asked: Instant, error: &Error, turn: Option<&Turn>, failures: u32) -> Duration {
+        self.trouble("attempt", error);
+        turn.inspect(|turn| turn.trouble(asked, error.to_string()));
+        error.retry_in().unwrap_or_else(|| backoff::after_error(failures, &self.shared.random))
     }
 
     /// Returns the lock that was granted to the attempt of `asked`; `None` if the answer came too late to rely on it.
