@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use etcd_client::StatusResponse;
 use lock_core::driver::{
     Call, Claim, Context, Driver, Finding, Inspection, Request, Revocation, Revoked, When,
 };
-use lock_core::{Error, Info, Name, Result};
+use lock_core::{Clock, Error, Info, Name, Result};
 
 use crate::answers::{StoredKey, Window};
 use crate::check;
@@ -36,7 +37,7 @@ impl EtcdDriver {
         let Context { clock, random, patience, .. } = context;
         let cluster = Arc::new(Cluster::new(endpoints, connecting, clock.clone(), patience));
         if opening == Opening::Waits {
-            let status = cluster.status(&Call::begin(&clock, patience)).await?;
+            let status = first_status(&cluster, &clock, &Call::begin(&clock, patience)).await?;
             check::version(status.version())?;
         }
         let layout = Layout::new(prefix, &random);
@@ -105,6 +106,21 @@ impl EtcdDriver {
         }
     }
 }
+
+/// Returns what a member says about itself. Asks again if the connection breaks before the answer, which changes nothing
+/// on the server. Only what the server sends tells etcd from a server of another kind, and it is lost if the connection
+/// breaks before the request has been written.
+async fn first_status(cluster: &Cluster, clock: &Clock, call: &Call) -> Result<StatusResponse> {
+    loop {
+        match cluster.status(call).await.map_err(Error::from) {
+            Err(e) if e.may_have_taken_effect() && call.left() > PAUSE => clock.sleep(PAUSE).await,
+            answer => return answer,
+        }
+    }
+}
+
+/// How long a client waits before it asks for a status again.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// How many keys one request of an inspection reads.
 const PAGE: i64 = 512;
