@@ -244,14 +244,20 @@ impl<T> Returned<T> for Result<T, JoinError> {
 ///
 /// # Panics
 ///
-/// If the lock had expired. If it could not be renewed, that is lateness; if it was certainly held and had expired at
-/// the server, that is wrong.
+/// If the lock had expired. If it could not be renewed, or the first request of the release was not answered in its time,
+/// that is lateness: the repeated request finds nothing any more. If it was certainly held and had expired at the server,
+/// that is wrong.
 pub async fn released(guard: Guard) {
     still_held(&guard);
-    let (name, left) = (guard.name().clone(), guard.valid_for());
-    match guard.release().await {
+    let (name, left, asked) = (guard.name().clone(), guard.valid_for(), Instant::now());
+    let ending = guard.release().await;
+    let took = asked.elapsed();
+    match ending {
         Ending::Released => {}
         Ending::Expired if left.is_zero() => expired(&format!("{name:?} had expired before its release")),
+        Ending::Expired if took >= SHORTEST_CALL => {
+            TooLate { by: took, during: took, what: format!("the release of {name:?} took {took:?}") }.panic()
+        }
         Ending::Expired => panic!("{name:?} was certainly held for {left:?} more, and had expired"),
     }
 }

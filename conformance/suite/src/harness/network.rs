@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use lock_core::{Client, Options, Result};
 
 use crate::proxy::Proxy;
+use crate::timing::Answered;
 
 /// Clients can reach the server through a proxy.
 #[async_trait]
@@ -40,7 +41,6 @@ impl<'a> dyn ThroughProxy + 'a {
 
     /// Opens a client behind that proxy.
     pub(crate) async fn client(&self, proxy: &Proxy, options: Options) -> Client {
-        let client = self.open_through(proxy.addresses(), options).await;
-        client.expect("the server under test is up, and the proxy works")
+        self.open_through(proxy.addresses(), options).answered().await
     }
 }
