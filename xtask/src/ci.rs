@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::ExitCode;
 
+use crate::api;
 use crate::documents;
 use crate::levels;
 use crate::mutants;
@@ -29,19 +30,27 @@ pub(crate) fn run() -> ExitCode {
     steps.step("the planted bugs apply, and their cases exist", mutants::check);
     let everything = ["--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
     steps.step("clippy", || command(&mut cargo("clippy", &everything)));
-    // It is in a workspace of its own, because it is built before the rest.
-    let protoc = ["--manifest-path", "xtask/protoc/Cargo.toml"];
-    steps.step("protoc: formatting", || command(cargo("fmt", &protoc).args(["--", "--check"])));
-    let folder = target().join("protoc");
-    steps.step("protoc: clippy", || {
-        command(cargo("clippy", &protoc).arg("--target-dir").arg(folder).args(["--", "-D", "warnings"]))
-    });
+    apart(&mut steps, "protoc");
+    apart(&mut steps, "public-api");
     let documentation = ["--workspace", "--no-deps", "--all-features"];
     steps.step("documentation", || command(cargo("doc", &documentation).env("RUSTDOCFLAGS", "-D warnings")));
+    // After the documentation, which has checked the dependencies that rustdoc reads.
+    steps.step_if_possible(api::STEP, || api::check(&packages));
     for package in packages.iter().filter(|package| !package.features.is_empty()) {
         alone(&mut steps, package);
     }
     steps.finish()
+}
+
+/// Checks a program of xtask's that is a workspace of its own.
+fn apart(steps: &mut Steps, name: &str) {
+    let manifest = format!("xtask/{name}/Cargo.toml");
+    let this = ["--manifest-path", manifest.as_str()];
+    steps.step(&format!("{name}: formatting"), || command(cargo("fmt", &this).args(["--", "--check"])));
+    let folder = target().join(name);
+    steps.step(&format!("{name}: clippy"), || {
+        command(cargo("clippy", &this).arg("--target-dir").arg(folder).args(["--", "-D", "warnings"]))
+    });
 }
 
 /// Checks a package without features, and with each feature by itself.
@@ -59,7 +68,7 @@ fn alone(steps: &mut Steps, package: &Package) {
 fn backends(packages: &[Package]) -> Result<(), String> {
     let facade = packages.iter().find(|package| package.name == "onelock").ok_or("there is no onelock")?;
     let mut missing = Vec::new();
-    for folder in packages.iter().map(|package| package.folder.as_str()).filter(|folder| is_backend(folder)) {
+    for folder in packages.iter().filter(|package| package.is_backend()).map(|package| &package.folder) {
         let manifest = fs::read_to_string(root().join(folder).join("Cargo.toml")).unwrap_or_default();
         if !has_own_main(&manifest, "conformance") {
             missing.push(format!("the test `conformance` in {folder}/Cargo.toml"));
@@ -71,36 +80,14 @@ fn backends(packages: &[Package]) -> Result<(), String> {
     if missing.is_empty() { Ok(()) } else { Err(format!("missing: {}", missing.join(", "))) }
 }
 
-fn is_backend(folder: &str) -> bool {
-    folder.starts_with("lock-") && !["lock-core", "lock-cli"].contains(&folder)
-}
-
 fn offers(facade: &Package, backend: &str) -> bool {
     facade.features.iter().any(|feature| feature.turns_on.contains(&format!("\"dep:{backend}\"")))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{is_backend, offers};
+    use super::offers;
     use crate::workspace::{Feature, Package};
-
-    #[test]
-    fn backends_are_known_by_their_folder() {
-        let backends = [
-            "lock-core",
-            "lock-memory",
-            "lock-redis",
-            "lock-cli",
-            "onelock",
-            "conformance/suite",
-            "bench",
-            "xtask",
-        ];
-        assert_eq!(
-            backends.into_iter().filter(|folder| is_backend(folder)).collect::<Vec<_>>(),
-            ["lock-memory", "lock-redis"]
-        );
-    }
 
     #[test]
     fn a_backend_is_offered_by_a_feature_that_turns_it_on_itself() {

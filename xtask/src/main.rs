@@ -1,5 +1,6 @@
 //! `cargo xtask`: the commands that the README and `.ci/run` call.
 
+mod api;
 mod beside;
 #[allow(unreachable_pub, reason = "it is a file of lock-test-servers, and public there")]
 #[path = "../../conformance/servers/src/catalogue.rs"]
@@ -30,6 +31,7 @@ mod workspace;
 
 use std::process::ExitCode;
 
+use api::Purpose;
 use mutants::Choice;
 use setup::Consent;
 use test::Extent;
@@ -51,7 +53,9 @@ Commands:
                  \"lock-zk: conformance\" or \"simulation: lease\". Add the result to docs/nightly.md.
   servers [--yes]
                  Install the servers that are missing, build the drivers, and do nothing else.
-  ci             Check formatting, lints, documentation and every feature by itself.
+  ci             Check formatting, lints, documentation, the public API and every feature by itself.
+  api [--write]  Compare the public API of the libraries with the listings in docs/public-api. With
+                 --write make the listings anew.
   mutants [NAME…]
                  Plant every bug of conformance/mutants, or those whose names contain NAME, in a
                  copy, and see whether the simulation and the suite notice.
@@ -66,6 +70,7 @@ enum Task {
     Nightly(Extent, Consent),
     Servers(Consent),
     Ci,
+    Api(Purpose),
     Mutants(Choice),
     Usage,
 }
@@ -77,6 +82,7 @@ fn main() -> ExitCode {
         Ok(Task::Nightly(extent, consent)) => nightly::run(&extent, consent),
         Ok(Task::Servers(consent)) => setup::run(consent),
         Ok(Task::Ci) => ci::run(),
+        Ok(Task::Api(purpose)) => api::run(purpose),
         Ok(Task::Mutants(choice)) => mutants::run(&choice),
         Ok(Task::Usage) => {
             println!("{USAGE}");
@@ -99,8 +105,10 @@ fn parse<'a>(arguments: &[&'a str]) -> Result<Task, &'a str> {
         ["nightly", "--again", names @ ..] => parse_again(names),
         ["nightly", flags @ ..] => parse_test(flags).map(|(extent, consent)| Task::Nightly(extent, consent)),
         ["ci"] => Ok(Task::Ci),
+        ["api"] => Ok(Task::Api(Purpose::Compare)),
+        ["api", "--write"] => Ok(Task::Api(Purpose::Write)),
         ["mutants", arguments @ ..] => parse_mutants(arguments),
-        ["servers" | "ci", .., wrong] | [wrong, ..] => Err(wrong),
+        ["servers" | "ci" | "api", .., wrong] | [wrong, ..] => Err(wrong),
     }
 }
 
@@ -147,7 +155,7 @@ fn parse_mutants<'a>(arguments: &[&'a str]) -> Result<Task, &'a str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Choice, Consent, Extent, Task, parse};
+    use super::{Choice, Consent, Extent, Purpose, Task, parse};
 
     #[test]
     fn commands_are_read() {
@@ -166,6 +174,8 @@ mod tests {
         assert_eq!(parse(&["nightly", "--again", "--yes"]), Err("--again"));
         assert_eq!(parse(&["nightly", "--again", "zk", "--quick"]), Err("--quick"));
         assert_eq!(parse(&["ci"]), Ok(Task::Ci));
+        assert_eq!(parse(&["api"]), Ok(Task::Api(Purpose::Compare)));
+        assert_eq!(parse(&["api", "--write"]), Ok(Task::Api(Purpose::Write)));
         assert_eq!(parse(&[]), Ok(Task::Usage));
     }
 
@@ -191,5 +201,6 @@ mod tests {
         assert_eq!(parse(&["test", "--no"]), Err("--no"));
         assert_eq!(parse(&["servers", "mysql"]), Err("mysql"));
         assert_eq!(parse(&["ci", "--yes"]), Err("--yes"));
+        assert_eq!(parse(&["api", "--yes"]), Err("--yes"));
     }
 }

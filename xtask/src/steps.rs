@@ -7,19 +7,38 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
     failed: Vec<String>,
+    /// Steps that can't be run here, with the reason.
+    not_run: Vec<String>,
     took: Vec<(String, Duration)>,
+}
+
+/// How a step ended that did not fail.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Done,
+    /// It can't be run here, for this reason.
+    NotRun(String),
 }
 
 impl Steps {
     /// Runs one step.
     pub(crate) fn step(&mut self, name: &str, work: impl FnOnce() -> Result<(), String>) {
+        self.step_if_possible(name, || work().map(|()| End::Done));
+    }
+
+    /// Runs one step, which may find that it can't be run here.
+    pub(crate) fn step_if_possible(&mut self, name: &str, work: impl FnOnce() -> Result<End, String>) {
         println!("\n==> {name}");
         let start = Instant::now();
         let outcome = work();
         self.took.push((name.to_owned(), start.elapsed()));
         let took = start.elapsed().as_secs_f64();
         match outcome {
-            Ok(()) => println!("==> {name}: done in {took:.1} s"),
+            Ok(End::Done) => println!("==> {name}: done in {took:.1} s"),
+            Ok(End::NotRun(why)) => {
+                println!("==> {name}: not run: {why}");
+                self.not_run.push(format!("{name} ({why})"));
+            }
             Err(why) => {
                 println!("==> {name}: FAILED after {took:.1} s: {why}");
                 self.failed.push(name.to_owned());
@@ -39,9 +58,14 @@ impl Steps {
 
     /// Returns the outcome of all steps in one line.
     pub(crate) fn outcome(&self) -> String {
+        let not_run = match self.not_run.as_slice() {
+            [] => String::new(),
+            not_run => format!("Not run: {}. ", not_run.join(", ")),
+        };
         match self.failed.as_slice() {
-            [] => "Every step is done.".to_owned(),
-            failed => format!("Failed: {}", failed.join(", ")),
+            [] if not_run.is_empty() => "Every step is done.".to_owned(),
+            [] => format!("{not_run}Every other step is done."),
+            failed => format!("{not_run}Failed: {}", failed.join(", ")),
         }
     }
 
@@ -79,7 +103,7 @@ pub(crate) fn quietly(command: &mut Command) -> Result<(), String> {
 mod tests {
     use std::process::Command;
 
-    use super::{Steps, command};
+    use super::{End, Steps, command};
 
     #[test]
     fn a_failed_step_is_kept_and_the_next_one_runs() {
@@ -92,5 +116,17 @@ mod tests {
         });
         assert!(ran && !steps.all_well());
         assert_eq!(steps.failed, ["bad"]);
+    }
+
+    #[test]
+    fn what_is_not_run_has_neither_failed_nor_is_it_done() {
+        let mut steps = Steps::default();
+        steps.step("good", || Ok(()));
+        assert_eq!(steps.outcome(), "Every step is done.");
+        steps.step_if_possible("odd", || Ok(End::NotRun("no way".to_owned())));
+        assert!(steps.all_well());
+        assert_eq!(steps.outcome(), "Not run: odd (no way). Every other step is done.");
+        steps.step("bad", || Err("it is".to_owned()));
+        assert_eq!(steps.outcome(), "Not run: odd (no way). Failed: bad");
     }
 }

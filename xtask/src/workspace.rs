@@ -13,6 +13,14 @@ pub(crate) struct Package {
     pub(crate) features: Vec<Feature>,
 }
 
+impl Package {
+    /// Returns whether this is a backend: the locks of one kind of server.
+    pub(crate) fn is_backend(&self) -> bool {
+        let folder = self.folder.as_str();
+        folder.starts_with("lock-") && !["lock-core", "lock-cli"].contains(&folder)
+    }
+}
+
 /// A feature as its manifest lists it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Feature {
@@ -92,7 +100,7 @@ fn features(manifest: &str) -> Vec<Feature> {
 
 #[cfg(test)]
 mod tests {
-    use super::{features, members, package_name, packages};
+    use super::{Package, features, members, package_name, packages};
 
     const MANIFEST: &str = r#"
 [package]
@@ -107,6 +115,24 @@ b = []
 [dependencies]
 x = { version = "1", features = ["c"] }
 "#;
+
+    #[test]
+    fn backends_are_known_by_their_folder() {
+        let package =
+            |folder: &str| Package { folder: folder.to_owned(), name: "x".to_owned(), features: Vec::new() };
+        let backend = |folder: &&str| package(folder).is_backend();
+        let folders = [
+            "lock-core",
+            "lock-memory",
+            "lock-redis",
+            "lock-cli",
+            "onelock",
+            "conformance/suite",
+            "bench",
+            "xtask",
+        ];
+        assert_eq!(folders.into_iter().filter(backend).collect::<Vec<_>>(), ["lock-memory", "lock-redis"]);
+    }
 
     #[test]
     fn features_are_read() {
