@@ -1,20 +1,34 @@
-//! The list of backends: which URL schemes, and which feature, belong to each. One line per backend.
+//! The list of backends: which URL schemes, which feature and which crate belong to each. One line per backend.
 
 use lock_core::driver::Location;
 use lock_core::{Client, Error, Options, Result};
 
-/// Makes the functions `connect` and `schema`, and the list of all schemes, from lines of
-/// `feature [schemes] => connect, schema`.
+/// Makes a module for each backend, the list of all schemes, and the functions `connect` and `schema`, from lines of
+/// `feature [schemes] => crate as module, connect, schema`.
 macro_rules! backends {
-    ($($feature:literal [$($scheme:literal),+] => $connect:path, $schema:expr;)+) => {
-        const SCHEMES: &[&str] = &[$($($scheme),+),+];
+    ($(
+        $feature:literal [$($scheme:literal),+] =>
+            $package:ident $(:: $dialect:ident)? as $module:ident, $connect:ident, $schema:expr;
+    )+) => {
+        $(
+            #[cfg(feature = $feature)]
+            #[doc(inline)]
+            pub use $package $(:: $dialect)? as $module;
+        )+
+
+        /// Every scheme that a URL may have, also those of backends that are not built in.
+        ///
+        /// | schemes | feature |
+        /// |---|---|
+        $(#[doc = concat!("| ", $("`", $scheme, "://` ",)+ "| `", $feature, "` |")])+
+        pub const SCHEMES: &[&str] = &[$($($scheme),+),+];
 
         pub(crate) async fn connect(url: &str, options: Options) -> Result<Client> {
             let location = Location::parse(url)?;
             match scheme(&location) {
                 $($($scheme)|+ => {
                     #[cfg(feature = $feature)]
-                    let outcome = $connect(url, options).await;
+                    let outcome = $module::$connect(url, options).await;
                     #[cfg(not(feature = $feature))]
                     let outcome = not_built_in(location.scheme(), $feature, options);
                     outcome
@@ -40,15 +54,15 @@ macro_rules! backends {
 }
 
 backends! {
-    "etcd" ["etcd", "etcds"] => lock_etcd::connect_with, |url| lock_etcd::Etcd::from_url(url).map(|_| NOTHING);
-    "memory" ["memory", "memory+queue"] => lock_memory::connect, |_| Ok(NOTHING);
-    "mongodb" ["mongodb", "mongodb+srv"] => lock_mongo::connect_with, |url| Ok(lock_mongo::Mongo::from_url(url)?.schema());
-    "redis" ["redis", "rediss", "redis+unix", "unix", "valkey", "valkeys", "valkey+unix"] => lock_redis::connect_with, |url| lock_redis::Redis::from_url(url).map(|_| NOTHING);
-    "redlock" ["redlock", "redlocks"] => lock_redlock::connect_with, |url| lock_redlock::Redlock::from_url(url).map(|_| NOTHING);
-    "mysql" ["mysql", "mariadb"] => lock_sql::mysql::connect_with, |url| Ok(lock_sql::mysql::MySql::from_url(url)?.schema());
-    "postgres" ["postgres", "postgresql"] => lock_sql::postgres::connect_with, |url| Ok(lock_sql::postgres::Postgres::from_url(url)?.schema());
-    "zk" ["zk", "zks"] => lock_zk::connect_with, |url| lock_zk::ZooKeeper::from_url(url).map(|_| NOTHING);
-    "sqlite" ["sqlite"] => lock_sql::sqlite::connect_with, |url| Ok(lock_sql::sqlite::Sqlite::from_url(url)?.schema());
+    "etcd" ["etcd", "etcds"] => lock_etcd as etcd, connect_with, |url| etcd::Etcd::from_url(url).map(|_| NOTHING);
+    "memory" ["memory", "memory+queue"] => lock_memory as memory, connect, |_| Ok(NOTHING);
+    "mongodb" ["mongodb", "mongodb+srv"] => lock_mongo as mongodb, connect_with, |url| Ok(mongodb::Mongo::from_url(url)?.schema());
+    "redis" ["redis", "rediss", "redis+unix", "unix", "valkey", "valkeys", "valkey+unix"] => lock_redis as redis, connect_with, |url| redis::Redis::from_url(url).map(|_| NOTHING);
+    "redlock" ["redlock", "redlocks"] => lock_redlock as redlock, connect_with, |url| redlock::Redlock::from_url(url).map(|_| NOTHING);
+    "mysql" ["mysql", "mariadb"] => lock_sql::mysql as mysql, connect_with, |url| Ok(mysql::MySql::from_url(url)?.schema());
+    "postgres" ["postgres", "postgresql"] => lock_sql::postgres as postgres, connect_with, |url| Ok(postgres::Postgres::from_url(url)?.schema());
+    "zk" ["zk", "zks"] => lock_zk as zk, connect_with, |url| zk::ZooKeeper::from_url(url).map(|_| NOTHING);
+    "sqlite" ["sqlite"] => lock_sql::sqlite as sqlite, connect_with, |url| Ok(sqlite::Sqlite::from_url(url)?.schema());
 }
 
 /// The schema of a server that needs none.

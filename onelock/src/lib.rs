@@ -25,23 +25,16 @@
 //! # Ok(()) }
 //! ```
 //!
-//! | URL | feature | server |
-//! |---|---|---|
-//! | `memory://`, `memory+queue://` | `memory` (default) | none: this process |
-//! | `etcd://a,b,c`, `etcds://` (with `tls`) | `etcd` | an etcd cluster, 3.4 or later |
-//! | `mongodb://`, `mongodb+srv://` (with `mongodb-srv`) | `mongodb` | a MongoDB replica set, or one server |
-//! | `redis://`, `unix://`, `rediss://` (with `tls`), `valkey://`, … | `redis` | one Redis or Valkey |
-//! | `redlock://a,b,c`, `redlocks://` (with `tls`) | `redlock` | a majority of 3, 5, … independent Redis or Valkey |
-//! | `mysql://`, `mariadb://` | `mysql` | MySQL 8.0 or MariaDB 10.5, or later |
-//! | `postgres://`, `postgresql://` | `postgres` | PostgreSQL 12 or later |
-//! | `zk://a,b,c/folder`, `zks://` (with `zk-tls`) | `zk` | a ZooKeeper ensemble, 3.5 or later |
-//! | `sqlite:///path/locks.db`, `sqlite:locks.db` | `sqlite` | none: a file, for the processes of one machine |
+//! Each server has a feature of this crate, URL schemes ([`SCHEMES`] lists both), and a [module](#modules) with its own
+//! options and a description. `memory` is enabled by default.
 //!
 //! `docs/semantics.md` in the repository says what is promised, and under which assumptions. [`Client::info`] says it
-//! for the connected server. A backend's own options are in its module.
+//! for the connected server.
 
 mod backends;
 
+/// The schemes, and a module for each backend that is built in.
+pub use backends::*;
 /// What backends need: the contract with the core. For a backend of your own, and for the type of [`Client::driver`].
 pub use lock_core::driver;
 pub use lock_core::{
@@ -50,34 +43,6 @@ pub use lock_core::{
     LossReason, MAX_LABEL, MAX_NAME, MAX_PREFIX, MultiGuard, MultiLock, Name, Observer, Options, Owner,
     OwnerBytes, Random, Reentrant, Refusal, Result, Revoked, Stale, Wakes, When, parse_duration,
 };
-
-#[cfg(feature = "etcd")]
-#[doc(inline)]
-pub use lock_etcd as etcd;
-#[cfg(feature = "memory")]
-#[doc(inline)]
-pub use lock_memory as memory;
-#[cfg(feature = "mongodb")]
-#[doc(inline)]
-pub use lock_mongo as mongodb;
-#[cfg(feature = "redis")]
-#[doc(inline)]
-pub use lock_redis as redis;
-#[cfg(feature = "redlock")]
-#[doc(inline)]
-pub use lock_redlock as redlock;
-#[cfg(feature = "mysql")]
-#[doc(inline)]
-pub use lock_sql::mysql;
-#[cfg(feature = "postgres")]
-#[doc(inline)]
-pub use lock_sql::postgres;
-#[cfg(feature = "sqlite")]
-#[doc(inline)]
-pub use lock_sql::sqlite;
-#[cfg(feature = "zk")]
-#[doc(inline)]
-pub use lock_zk as zk;
 
 /// Opens a client of the server at `url`, on the current tokio runtime, with default options.
 ///

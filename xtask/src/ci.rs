@@ -4,6 +4,7 @@ use std::fs;
 use std::process::ExitCode;
 
 use crate::api;
+use crate::cost;
 use crate::documents;
 use crate::levels;
 use crate::mutants;
@@ -24,6 +25,7 @@ pub(crate) fn run() -> ExitCode {
     let mut steps = Steps::default();
     steps.step("formatting", || command(&mut cargo("fmt", &["--all", "--check"])));
     steps.step("every backend is tested and offered", || backends(&packages));
+    steps.step("a backend costs a line each in few files", cost::check);
     steps.step("inside lock-core no import goes upwards", levels::check);
     steps.step("the documents name what exists", documents::check);
     steps.step("a test pins everything that users meet", pins::check);

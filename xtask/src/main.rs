@@ -6,6 +6,7 @@ mod beside;
 #[path = "../../conformance/servers/src/catalogue.rs"]
 mod catalogue;
 mod ci;
+mod cost;
 mod documents;
 #[allow(unreachable_pub, reason = "it is the suite's file, and public there")]
 #[path = "../../conformance/suite/src/environment.rs"]

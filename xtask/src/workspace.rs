@@ -59,13 +59,26 @@ pub(crate) fn cargo(verb: &str, arguments: &[&str]) -> Command {
 /// Reads every member of the workspace.
 pub(crate) fn packages() -> Result<Vec<Package>, String> {
     let manifest = read(&root().join("Cargo.toml"))?;
-    members(&manifest)
-        .map(|folder| {
-            let manifest = read(&root().join(folder).join("Cargo.toml"))?;
-            let name = package_name(&manifest).ok_or_else(|| format!("{folder}/Cargo.toml has no name"))?;
-            Ok(Package { folder: folder.to_owned(), name: name.to_owned(), features: features(&manifest) })
-        })
-        .collect()
+    let folders = members(&manifest).map(folders).collect::<Result<Vec<_>, _>>()?;
+    folders.into_iter().flatten().map(package).collect()
+}
+
+fn package(folder: String) -> Result<Package, String> {
+    let manifest = read(&root().join(&folder).join("Cargo.toml"))?;
+    let name = package_name(&manifest).ok_or_else(|| format!("{folder}/Cargo.toml has no name"))?;
+    Ok(Package { name: name.to_owned(), features: features(&manifest), folder })
+}
+
+/// Returns the folders that a member stands for: `lock-*` is each folder of the root with such a name and a manifest.
+fn folders(member: &str) -> Result<Vec<String>, String> {
+    let Some(prefix) = member.strip_suffix('*') else { return Ok(vec![member.to_owned()]) };
+    let entries = fs::read_dir(root()).map_err(|error| format!("{}: {error}", root().display()))?;
+    let found = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let found = found.filter(|path| path.join("Cargo.toml").is_file());
+    let names = found.filter_map(|path| path.file_name()?.to_str().map(str::to_owned));
+    let mut names: Vec<_> = names.filter(|name| name.starts_with(prefix)).collect();
+    names.sort();
+    Ok(names)
 }
 
 fn read(file: &Path) -> Result<String, String> {
@@ -100,7 +113,7 @@ fn features(manifest: &str) -> Vec<Feature> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Package, features, members, package_name, packages};
+    use super::{Package, features, folders, members, package_name, packages};
 
     const MANIFEST: &str = r#"
 [package]
@@ -146,6 +159,8 @@ x = { version = "1", features = ["c"] }
     fn members_are_read() {
         let manifest = "[workspace]\nmembers = [\n  \"a\",\n  \"b/c\",\n]\nexclude = [\"d\"]\n";
         assert_eq!(members(manifest).collect::<Vec<_>>(), ["a", "b/c"]);
+        assert_eq!(folders("b/c").unwrap(), ["b/c"]);
+        assert_eq!(folders("lock-c*").unwrap(), ["lock-cli", "lock-core"]);
     }
 
     #[test]

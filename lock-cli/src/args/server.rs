@@ -18,20 +18,26 @@ pub(crate) struct Server {
     #[arg(long, value_name = "PATH")]
     on_file: Option<PathBuf>,
 
-    /// The server: redis://host, valkey://host, unix:///path/of/socket, redlock://a,b,c, postgres://user@host/database,
-    /// mysql://user@host/database, mariadb://…, mongodb://host/database, etcd://a,b,c, zk://a,b,c/folder, or
-    /// sqlite:///path/of/file
-    ///
-    /// With TLS: rediss://, valkeys://, redlocks://, etcds://, zks://; the other servers have a parameter for it. Other
-    /// names for the same servers: redis+unix://, valkey+unix://, postgresql://, mongodb+srv://. `ps` shows this
-    /// argument: put a URL with a password into $LOCK_URL or a file (--on-file). Without --on, --on-file and $LOCK_URL,
-    /// the locks are in a SQLite file in your state folder.
-    #[arg(long, value_name = "URL", conflicts_with = "on_file")]
+    /// The server's URL: redis://host, postgres://user@host/database, or sqlite:///path/of/file
+    #[arg(long, value_name = "URL", conflicts_with = "on_file", long_help = on_in_full())]
     on: Option<String>,
 
     /// Fail if no server is named, instead of using the SQLite file in your state folder
     #[arg(long)]
     require_server: bool,
+}
+
+/// Returns the help for `--on`. The schemes are those of all backends.
+fn on_in_full() -> String {
+    let schemes = onelock::SCHEMES.iter().filter(|scheme| !is_memory(scheme));
+    let schemes = schemes.map(|scheme| format!("{scheme}://")).collect::<Vec<_>>().join(", ");
+    format!(
+        "The server's URL, such as redis://host, postgres://user@host/database, redlock://a,b,c or \
+         sqlite:///path/of/file. There are: {schemes}.\n\nA scheme with one more s at its end, such as rediss://, is \
+         the same server with TLS; servers without such a scheme have a parameter for it. `ps` shows this argument: put \
+         a URL with a password into ${URL_VARIABLE} or a file (--on-file). Without --on, --on-file and ${URL_VARIABLE}, \
+         the locks are in a SQLite file in your state folder."
+    )
 }
 
 impl Server {
@@ -105,16 +111,20 @@ fn of_environment(variable: Option<OsString>) -> Result<Option<String>, Failure>
 fn refuse_memory(url: &str) -> Result<(), Failure> {
     // A malformed URL becomes an error when it is opened.
     let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
-    match scheme {
-        "memory" | "memory+queue" => Err(Failure::new(
+    match is_memory(scheme) {
+        true => Err(Failure::new(
             Exit::Usage,
             format!(
                 "{scheme}:// keeps locks within one process, so this lock would exclude no other process; for the \
                  processes of one machine give sqlite:///path/of/file"
             ),
         )),
-        _ => Ok(()),
+        false => Ok(()),
     }
+}
+
+fn is_memory(scheme: &str) -> bool {
+    matches!(scheme, "memory" | "memory+queue")
 }
 
 fn first_line(path: &Path) -> Result<String, Failure> {

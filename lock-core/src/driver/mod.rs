@@ -9,6 +9,7 @@
 
 mod answer;
 mod call;
+mod compare_and_swap;
 mod detached;
 mod finding;
 mod hub;
@@ -35,6 +36,7 @@ pub use crate::name::{Prefix, RESERVED_SUFFIX};
 pub use crate::random::RandomSource;
 pub use answer::{Attempt, Busy, Grant, Inspection, Release, Renewal, Revoked, Watched};
 pub use call::Call;
+pub use compare_and_swap::{Decision, Register, Settled, Swapped, compare_and_swap};
 pub use detached::detached;
 pub use finding::{Finding, Level};
 pub use hub::{Hub, Subscription};

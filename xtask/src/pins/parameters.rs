@@ -1,66 +1,67 @@
 //! Reads which URL parameters every backend takes: `redis?prefix`.
 
+use std::collections::BTreeSet;
+
 use super::Items;
 use crate::documents::read;
-use crate::workspace::root;
+use crate::workspace::{packages, root};
 
-/// Backends by the features that enable them, and the constants that list their parameters for error messages.
-const LISTS: [(&str, &[(&str, &str)]); 9] = [
-    ("etcd", &[("lock-etcd/src/settings.rs", "PARAMETERS")]),
-    ("memory", &[("lock-memory/src/registry.rs", "PARAMETERS")]),
-    ("mongodb", &[("lock-mongo/src/settings.rs", "OURS")]),
-    (
-        "mysql",
-        &[
-            (SQL, "KNOWN"),
-            ("lock-sql/src/mysql/settings.rs", "DRIVERS"),
-            ("lock-sql/src/mysql/settings.rs", "FILES"),
-        ],
-    ),
-    (
-        "postgres",
-        &[
-            (SQL, "KNOWN"),
-            ("lock-sql/src/postgres/settings.rs", "DRIVERS"),
-            ("lock-sql/src/postgres/settings.rs", "MODES"),
-            ("lock-sql/src/postgres/settings.rs", "FILES"),
-        ],
-    ),
-    ("redis", &[("lock-redis/src/settings.rs", "PARAMETERS")]),
-    ("redlock", &[("lock-redlock/src/settings.rs", "PARAMETERS")]),
-    ("sqlite", &[("lock-sql/src/sqlite/settings.rs", "PARAMETERS")]),
-    ("zk", &[("lock-zk/src/settings.rs", "PARAMETERS")]),
-];
-
-const SQL: &str = "lock-sql/src/server/parameters.rs";
+/// The section of a backend's manifest that says which constants list its parameters for error messages:
+/// `redis = ["src/settings.rs PARAMETERS"]`. The key is the feature that enables the backend.
+const SECTION: &str = "[package.metadata.parameters]";
 const FACADE: &str = "onelock/src/backends.rs";
 
 /// Returns the parameters of all backends. `Err` if a backend has no list, or reads a parameter that its list lacks.
 pub(super) fn read_of_urls() -> Result<Items, String> {
     let facade = read(&root().join(FACADE))?;
-    let offered = backends(&facade);
-    if let Some(unlisted) = offered.iter().find(|name| !LISTS.iter().any(|(listed, _)| listed == *name)) {
-        return Err(format!("xtask doesn't know where {unlisted}'s URL parameters are listed"));
-    }
+    let mut unlisted: BTreeSet<&str> = backends(&facade).into_iter().collect();
     let mut all = Items::new();
-    for (backend, lists) in LISTS {
-        let mut known = Items::new();
-        let mut taken = Items::new();
-        for (file, constant) in lists {
-            let text = read(&root().join(file))?;
-            let listed = listed(&text, constant);
-            if listed.is_empty() {
-                return Err(format!("{file} has no list {constant}"));
-            }
-            known.extend(listed);
-            taken.extend(taken_by(&text));
+    for package in packages()? {
+        let manifest = read(&root().join(&package.folder).join("Cargo.toml"))?;
+        for (backend, lists) in lists(&manifest) {
+            unlisted.remove(backend);
+            let names = of_backend(&package.folder, backend, &lists)?;
+            all.extend(names.into_iter().map(|name| format!("{backend}?{name}")));
         }
-        if let Some(unlisted) = taken.difference(&known).next() {
-            return Err(format!("{backend} reads the URL's parameter {unlisted}, and lists it nowhere"));
-        }
-        all.extend(known.into_iter().map(|name| format!("{backend}?{name}")));
     }
-    Ok(all)
+    match unlisted.first() {
+        Some(backend) => {
+            Err(format!("no manifest says in {SECTION} where {backend}'s parameters are listed"))
+        }
+        None => Ok(all),
+    }
+}
+
+/// Returns the parameters in these lists of one backend: constants by their files.
+fn of_backend(folder: &str, backend: &str, lists: &[(&str, &str)]) -> Result<Items, String> {
+    let (mut known, mut taken) = (Items::new(), Items::new());
+    for (file, constant) in lists {
+        let text = read(&root().join(folder).join(file))?;
+        let listed = listed(&text, constant);
+        if listed.is_empty() {
+            return Err(format!("{folder}/{file} has no list {constant}"));
+        }
+        known.extend(listed);
+        taken.extend(taken_by(&text));
+    }
+    match taken.difference(&known).next() {
+        Some(unlisted) => {
+            Err(format!("{backend} reads the URL's parameter {unlisted}, and lists it nowhere"))
+        }
+        None => Ok(known),
+    }
+}
+
+/// Returns the lines of the manifest's section: a backend, and its lists.
+fn lists(manifest: &str) -> Vec<(&str, Vec<(&str, &str)>)> {
+    let section = manifest.lines().skip_while(|line| *line != SECTION).skip(1);
+    let lines = section.take_while(|line| !line.starts_with('['));
+    let read = lines.filter_map(|line| {
+        let (backend, lists) = line.split_once(" = ")?;
+        let lists = lists.split('"').skip(1).step_by(2).filter_map(|list| list.split_once(' '));
+        Some((backend, lists.collect()))
+    });
+    read.collect()
 }
 
 /// Returns the features in the lines of `backends!`.
@@ -115,9 +116,17 @@ mod tests {
     }
 
     #[test]
+    fn a_manifest_says_where_the_lists_are() {
+        let manifest = "[package]\nname = \"x\"\n\n[package.metadata.parameters]\n\
+            a = [\"src/a.rs ONE\", \"src/b.rs TWO\"]\nb = [\"src/b.rs TWO\"]\n\n[features]\nc = [\"d e\"]\n";
+        let (one, two) = (("src/a.rs", "ONE"), ("src/b.rs", "TWO"));
+        assert_eq!(lists(manifest), [("a", vec![one, two]), ("b", vec![two])]);
+        assert!(lists("[package]\nname = \"x\"\n").is_empty());
+    }
+
+    #[test]
     fn backends_are_those_of_the_facade() {
-        let facade =
-            "    \"etcd\" [\"etcd\", \"etcds\"] => lock_etcd::connect_with, x;\n    let x = \"y\";\n";
-        assert_eq!(backends(facade), ["etcd"]);
+        let facade = "    \"toy\" [\"toy\", \"toys\"] => lock_toy as toy, connect, x;\n    let x = \"y\";\n";
+        assert_eq!(backends(facade), ["toy"]);
     }
 }
