@@ -6,6 +6,7 @@
 
 mod finding;
 mod server_clock;
+mod slot;
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ pub use crate::call::Call;
 pub use crate::tls::check_tls_provider;
 pub use finding::{Drift, Finding, Level};
 pub use server_clock::ServerClock;
+pub use slot::{Connect, Slot};
 
 /// A server on which locks can be claimed.
 ///

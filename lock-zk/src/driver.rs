@@ -47,16 +47,13 @@ impl ZkDriver {
         let call = Call::begin(&clock, patience);
         // A server shows which timeouts it grants only by granting them: ask for the shortest and for the longest.
         let shortest = tick.saturating_mul(2).min(LONGEST_TIMEOUT);
-        let (short, long) = tokio::join!(
-            Link::open(&site, 1, shortest, None, &call),
-            Link::open(&site, 1, LONGEST_TIMEOUT, None, &call),
-        );
-        let short = short.map_err(|why| not_opened(why, &call))?;
-        let long = long.map_err(|why| not_opened(why, &call))?;
+        let query_link = QueryLink::new(site.clone());
+        let (short, long) = tokio::join!(Link::open(&site, 1, shortest, None, &call), query_link.link(&call));
+        let (short, long) = (short.map_err(|why| not_opened(why, &call))?, long?);
         let granted = Granted::new(tick, short.timeout(), long.timeout());
         let folder = Arc::new(Folder::new(chroot, prefix, acls));
         Ok(ZkDriver {
-            query_link: QueryLink::new(site.clone(), long),
+            query_link,
             sessions: Arc::new(Sessions::new(site, granted.tick, folder.path().to_owned())),
             info: Arc::new(granted.describe(address)),
             folder,
