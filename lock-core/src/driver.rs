@@ -21,6 +21,10 @@ use crate::owner::{Label, Owner, OwnerBytes};
 use crate::token::FencingToken;
 
 pub use crate::call::Call;
+pub use crate::location::{
+    CertificateNames, Certificates, ClientCertificate, CommonParameters, Host, Login, Opening, PemBlock,
+    PemFile, unescape,
+};
 #[cfg(feature = "tls")]
 pub use crate::tls::check_tls_provider;
 pub use finding::{Drift, Finding, Level};

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Call, Claim, Driver, Finding, Inspection, Request, Revocation, Revoked, When};
+use lock_core::driver::{
+    Call, Claim, CommonParameters, Driver, Finding, Inspection, Opening, Request, Revocation, Revoked, When,
+};
 use lock_core::{Context, Error, Info, Name, Result};
 
 use crate::answers::{StoredKey, Window};
@@ -16,7 +18,7 @@ use crate::info::info;
 use crate::keys::{self, Layout, Queue};
 use crate::lease::{Grant, whole_seconds};
 use crate::sessions::Sessions;
-use crate::settings::{Etcd, Opening};
+use crate::settings::Etcd;
 use crate::transactions;
 use crate::watches::Watches;
 
@@ -30,7 +32,8 @@ pub(crate) struct EtcdDriver {
 impl EtcdDriver {
     pub(crate) async fn open(etcd: Etcd, context: Context) -> Result<EtcdDriver> {
         let address = etcd.address();
-        let Etcd { endpoints, connecting, prefix, opening, election, .. } = etcd;
+        let Etcd { endpoints, connecting, common, election } = etcd;
+        let CommonParameters { prefix, opening, .. } = common;
         let Context { clock, random, patience } = context;
         let cluster = Arc::new(Cluster::new(endpoints, connecting, clock.clone(), patience));
         if opening == Opening::Waits {

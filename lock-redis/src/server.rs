@@ -31,7 +31,7 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn new(redis: Redis, context: lock_core::Context) -> Result<Server> {
         let database = redis.connection.redis_settings().db();
-        let profile = Arc::new(Profile::new(redis.address(), database, &redis.prefix));
+        let profile = Arc::new(Profile::new(redis.address(), database, &redis.common.prefix));
         // RESP3, because only with it does redis report the end of a connection on which no command is under way.
         let speaking = |protocol| {
             let login = redis.connection.redis_settings().clone().set_protocol(protocol);
@@ -44,7 +44,7 @@ impl Server {
         Ok(Server {
             clock: context.clock,
             random: context.random,
-            prefix: redis.prefix,
+            prefix: redis.common.prefix,
             profile,
             wakes,
             links: Slot::new(connector),

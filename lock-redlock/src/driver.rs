@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Claim, Driver, Finding, Inspection, Level, Request, Revocation, Revoked, When};
+use lock_core::driver::{
+    Claim, CommonParameters, Driver, Finding, Inspection, Level, Opening, Request, Revocation, Revoked, When,
+};
 use lock_core::{Clock, Context, Effect, Error, ErrorKind, Info, Name, Prefix, Random, Result};
 use lock_redis::node::{Kind, VoteRegistry, beside, key};
 
@@ -31,7 +33,8 @@ pub(crate) struct RedlockDriver {
 impl RedlockDriver {
     pub(crate) async fn open(redlock: Redlock, context: Context) -> Result<RedlockDriver> {
         let server = redlock.address();
-        let Redlock { nodes, prefix, max_ttl, node_patience, .. } = redlock;
+        let Redlock { nodes, common, max_ttl, node_patience } = redlock;
+        let CommonParameters { prefix, opening, .. } = common;
         let registry = Arc::<VoteRegistry>::default();
         let nodes: Vec<Arc<RedisNode>> = nodes
             .into_iter()
@@ -43,7 +46,9 @@ impl RedlockDriver {
         let quorum = Quorum::new(nodes, context.clock.clone(), node_patience);
         let (random, clock) = (context.random.clone(), context.clock.clone());
         let driver = RedlockDriver { quorum, prefix, info, registry, random, clock };
-        driver.ready(&context).await?;
+        if opening == Opening::Waits {
+            driver.ready(&context).await?;
+        }
         Ok(driver)
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Call, Claim, Driver, Entry, Finding, Inspection, Request, Revocation, Revoked, When,
+    Call, Claim, CommonParameters, Driver, Entry, Finding, Inspection, Request, Revocation, Revoked, When,
 };
 use lock_core::{Clock, Context, Effect, Error, FencingToken, Info, Name, OwnerBytes, Result};
 use tokio::runtime::Handle;
@@ -38,7 +38,8 @@ pub(crate) struct ZkDriver {
 impl ZkDriver {
     pub(crate) async fn open(zookeeper: ZooKeeper, context: Context) -> Result<ZkDriver> {
         let address = zookeeper.address();
-        let ZooKeeper { reach, chroot, prefix, tick, .. } = zookeeper;
+        let ZooKeeper { reach, chroot, common, tick } = zookeeper;
+        let CommonParameters { prefix, .. } = common;
         let Context { clock, random, patience } = context;
         let acls = if reach.has_login() { Acls::creator_all() } else { Acls::anyone_all() };
         let is_encrypted = reach.is_encrypted();

@@ -62,13 +62,16 @@ impl MySqlTable {
         if matches!(options.get_ssl_mode(), sqlx::mysql::MySqlSslMode::VerifyCa) {
             lock_core::driver::check_tls_provider()?;
         }
-        let server =
-            Server::new(options, address, format!("{} {}", name.quoted('`'), parameters.prefix.as_str()));
+        let server = Server::new(
+            options,
+            address,
+            format!("{} {}", name.quoted('`'), parameters.common.prefix.as_str()),
+        );
         let table = MySqlTable {
             pool: Pool::new(server, parameters.connections, context.patience),
             statements: Statements::on(&name),
             name,
-            prefix: parameters.prefix,
+            prefix: parameters.common.prefix,
             sweep: Sweep::default(),
         };
         schema::prepare(&table, &Call::begin(&context.clock, context.patience)).await?;

@@ -73,16 +73,16 @@ impl PostgresTable {
             lock_core::driver::check_tls_provider()?;
         }
         let name = schema::located(&parameters.table);
-        let profile = Profile::new(info(server), &name.quoted('"'), &parameters.prefix);
+        let profile = Profile::new(info(server), &name.quoted('"'), &parameters.common.prefix);
         let sessions = Arc::new(Sessions::new(options, parameters.table, context.random.clone(), profile));
         let dialect = PostgresDialect { sessions: sessions.clone() };
         let table = PostgresTable {
             pool: Pool::new(dialect, parameters.connections, context.patience),
             statements: Arc::new(Statements::of(&name)),
             name,
-            wakes: Arc::new(Wakes::new(sessions.clone(), parameters.prefix.clone(), context.clone())),
+            wakes: Arc::new(Wakes::new(sessions.clone(), parameters.common.prefix.clone(), context.clone())),
             number: AtomicI64::new(0),
-            prefix: parameters.prefix,
+            prefix: parameters.common.prefix,
             random: context.random.clone(),
             sessions,
             sweep: Sweep::default(),

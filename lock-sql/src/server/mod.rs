@@ -11,7 +11,7 @@ mod tests;
 
 pub(crate) use dialect::{Answer, Dialect, Opened, Trouble};
 pub(crate) use link::Moment;
-pub(crate) use parameters::{Certificates, ParameterNames, Parameters};
+pub(crate) use parameters::{Certificates, Parameters};
 pub(crate) use pool::{Pool, Purpose};
 pub(crate) use table_name::TableName;
 

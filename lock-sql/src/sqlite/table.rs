@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Busy, Call, Finding, Grant, Release, Request, Revocation, Revoked, When};
+use lock_core::driver::{
+    Attempt, Busy, Call, CommonParameters, Finding, Grant, Release, Request, Revocation, Revoked, When,
+};
 use lock_core::{Context, Error, Info, Name, Owner, Prefix, Result};
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
@@ -81,7 +83,8 @@ WHERE name = ?1 AND owner = ?2 AND boot = ?3 AND expires > ?4 RETURNING expires"
 
 impl SqliteTable {
     pub(super) async fn open(sqlite: Sqlite, context: Context) -> Result<SqliteTable> {
-        let Sqlite { options, prefix, trust, boot, .. } = sqlite;
+        let Sqlite { options, common, trust, boot } = sqlite;
+        let CommonParameters { prefix, .. } = common;
         let file = File::at(options.get_filename())?;
         if trust == Trust::Local {
             file.must_be_local()?;
