@@ -4,7 +4,10 @@
 //! the first attempt to the release. In the core one task owns each claim for its whole life. Waiting, deadlines,
 //! renewal, loss and cancellation are written there, once. `docs/add-a-backend.md` explains a driver from end to end.
 
+mod current_info;
 mod finding;
+mod first_use;
+mod rounding;
 mod server_clock;
 mod slot;
 
@@ -27,7 +30,10 @@ pub use crate::location::{
 };
 #[cfg(feature = "tls")]
 pub use crate::tls::check_tls_provider;
+pub use current_info::CurrentInfo;
 pub use finding::{Drift, Finding, Level};
+pub use first_use::FirstUse;
+pub use rounding::{whole_micros, whole_millis, whole_seconds};
 pub use server_clock::ServerClock;
 pub use slot::{Connect, Slot};
 

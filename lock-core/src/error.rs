@@ -106,6 +106,16 @@ impl Error {
         self
     }
 
+    /// Returns the same error for a request that had no effect, whatever became of it: a read, for example. `Unavailable`
+    /// then has [`Effect::NotApplied`]; all other kinds stay.
+    #[must_use]
+    pub fn not_applied(mut self) -> Error {
+        if let ErrorKind::Unavailable { effect } = &mut self.0.kind {
+            *effect = Effect::NotApplied;
+        }
+        self
+    }
+
     /// Adds where the error happened, unless that is known already: the first addition was nearest to the cause.
     pub(crate) fn at(
         mut self,

@@ -143,7 +143,7 @@ impl Cluster {
     {
         let mut asked = 0;
         loop {
-            let link = self.link(call).await.map_err(|e| RequestError::NotDone(errors::not_done(e)))?;
+            let link = self.link(call).await.map_err(|e| RequestError::NotDone(e.not_applied()))?;
             let Some(answer) = call.within(asking(&link)).await else {
                 self.give_up_if_silent(&link, call);
                 return Err(RequestError::Other(call.out_of_time(Effect::Unknown)));

@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::driver::{
     Call, Claim, CommonParameters, Driver, Finding, Inspection, Opening, Request, Revocation, Revoked, When,
+    whole_seconds,
 };
 use lock_core::{Context, Error, Info, Name, Result};
 
@@ -16,7 +17,7 @@ use crate::cluster::{Cluster, RequestError};
 use crate::foreign;
 use crate::info::info;
 use crate::keys::{self, Layout, Queue};
-use crate::lease::{Grant, whole_seconds};
+use crate::lease::Grant;
 use crate::sessions::Sessions;
 use crate::settings::Etcd;
 use crate::transactions;

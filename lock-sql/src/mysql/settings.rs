@@ -112,7 +112,8 @@ impl MySql {
 
     /// Opens a client.
     ///
-    /// Creates the table of locks if it is missing and this user may create it.
+    /// Unless [lazy](Self::lazy), it waits until the server has answered, for one patience at most. Creates the table of
+    /// locks if it is missing and this user may create it.
     ///
     /// # Errors
     ///
@@ -134,9 +135,8 @@ impl MySql {
         }
         let (address, server) = (self.address(), self.address());
         let open = |context: lock_core::Context| async move {
-            let clock = context.clock.clone();
-            let name = self.table_name();
-            Ok(SqlDriver::new(MySqlTable::open(self, name, &server, context).await?, clock))
+            let (name, opening) = (self.table_name(), self.parameters.common.opening);
+            SqlDriver::open(MySqlTable::new(self, name, &server, context.patience)?, opening, context).await
         };
         options.open("mysql", &address, open).await
     }

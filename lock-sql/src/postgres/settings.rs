@@ -138,8 +138,8 @@ impl Postgres {
 
     /// Opens a client.
     ///
-    /// Waits until the server has answered, for one patience at most. Creates the table of locks if it is missing and
-    /// this user may create it.
+    /// Unless [lazy](Self::lazy), it waits until the server has answered, for one patience at most. Creates the table of
+    /// locks if it is missing and this user may create it.
     ///
     /// # Errors
     ///
@@ -193,8 +193,8 @@ impl fmt::Debug for Postgres {
 }
 
 async fn open(postgres: Postgres, context: Context, server: String) -> Result<SqlDriver<PostgresTable>> {
-    let clock = context.clock.clone();
-    Ok(SqlDriver::new(PostgresTable::open(postgres, context, server).await?, clock))
+    let opening = postgres.parameters.common.opening;
+    SqlDriver::open(PostgresTable::new(postgres, &context, server)?, opening, context).await
 }
 
 fn parse_mode(url: &Location, text: &str) -> Result<PgSslMode> {

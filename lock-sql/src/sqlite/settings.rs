@@ -127,7 +127,7 @@ impl Sqlite {
 
     /// Opens a client.
     ///
-    /// Creates the table of locks if it is missing.
+    /// Unless [lazy](Self::lazy), it opens the file, and creates the table of locks if it is missing.
     ///
     /// # Errors
     ///
@@ -182,8 +182,8 @@ impl std::fmt::Debug for Sqlite {
 }
 
 async fn open(sqlite: Sqlite, context: Context) -> Result<SqlDriver<SqliteTable>> {
-    let clock = context.clock.clone();
-    Ok(SqlDriver::new(SqliteTable::open(sqlite, context).await?, clock))
+    let opening = sqlite.common.opening;
+    SqlDriver::open(SqliteTable::new(sqlite)?, opening, context).await
 }
 
 fn is_trusted(url: &mut Location, parameter: &str) -> Result<bool> {
