@@ -109,6 +109,16 @@ impl Error {
         self
     }
 
+    /// Returns the same error for a request that had no effect, whatever became of it: a read, for example. `Unavailable`
+    /// then has [`Effect::NotApplied`]; all other kinds stay.
+    #[must_use]
+    pub fn not_applied(mut self) -> Error {
+        if let ErrorKind::Unavailable { effect } = &mut self.0.kind {
+            *effect = Effect::NotApplied;
+        }
+        self
+    }
+
     /// Adds the holder that the caller waited for.
     pub(crate) fn with_holder(mut self, holder: Entry) -> Error {
         self.0.holder = Some(holder);

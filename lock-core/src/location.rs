@@ -1,9 +1,20 @@
 //! URLs: what every backend reads of them in the same way. A parameter that was not read by the end is an error.
 
+mod authority;
+mod certificates;
+mod common;
+mod escapes;
+
 use std::time::Duration;
 
+use self::escapes::{decode, escape};
 use crate::error::{Error, Result};
 use crate::name::Prefix;
+
+pub use authority::{Host, Login};
+pub use certificates::{CertificateNames, Certificates, ClientCertificate, PemBlock, PemFile};
+pub use common::{CommonParameters, Opening};
+pub use escapes::unescape;
 
 /// A URL in its parts: the text before the `?`, and the parameters after it, which are taken one by one.
 #[derive(Clone)]
@@ -36,7 +47,7 @@ impl Location {
                 return Err(Error::invalid(format!("{the} has no value")));
             }
             let broken = || Error::invalid(format!("{the} has a broken % escape"));
-            let (name, value) = (unescape(raw).ok_or_else(broken)?, unescape(value).ok_or_else(broken)?);
+            let (name, value) = (decode(raw).ok_or_else(broken)?, decode(value).ok_or_else(broken)?);
             if parameters.iter().any(|(seen, _)| *seen == name) {
                 return Err(Error::invalid(format!("{the} is given twice")));
             }
@@ -53,6 +64,18 @@ impl Location {
     /// Returns the scheme, without `://`; empty if there is none.
     pub fn scheme(&self) -> &str {
         self.base.split_once(':').map_or("", |(scheme, _)| scheme)
+    }
+
+    /// Checks that the text before the `?` has no `#`: what follows it would not be read as a part of it.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) if it has one.
+    pub fn refuse_fragment(&self) -> Result<()> {
+        match self.base.contains('#') {
+            true => Err(Error::invalid("this URL has no #fragment; escape the character as %23")),
+            false => Ok(()),
+        }
     }
 
     /// Returns whether a parameter holds a secret. Then no error may quote another parameter, which may be a piece of
@@ -106,6 +129,13 @@ impl Location {
             Quoting::Names => e,
             Quoting::Nothing => Error::invalid("the URL's parameter \"prefix\" can't be used"),
         })
+    }
+
+    /// Takes those of these parameters that are there, and returns them as the query of another URL: `a=1&b=2`, with `%`
+    /// escapes. Empty if there is none of them.
+    pub fn take_query(&mut self, names: &[&str]) -> String {
+        let taken = names.iter().filter_map(|name| Some(format!("{name}={}", escape(&self.take(name)?))));
+        taken.collect::<Vec<_>>().join("&")
     }
 
     /// Checks that all parameters have been taken. `known` lists the parameters that there are.
@@ -209,21 +239,6 @@ fn seconds_of(unit: &str) -> Option<f64> {
     }
 }
 
-fn unescape(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let mut digit = || rest.next().and_then(|d| char::from(d).to_digit(16));
-        let value = digit()? * 16 + digit()?;
-        bytes.push(u8::try_from(value).ok()?);
-    }
-    String::from_utf8(bytes).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -238,6 +253,22 @@ mod tests {
         for bad in ["r://h?a", "r://h?a=1&a=2", "r://h?a=%g1", "r://h?a=%f"] {
             assert!(Location::parse(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn parameters_are_passed_on_as_they_were_meant() {
+        let mut url = Location::parse("x://h?ca=%2Ftmp%2Fa%20%26%25b%C3%A9.pem&x=1&key=/k").unwrap();
+        let query = url.take_query(&["ca", "cert", "key"]);
+        assert_eq!(query, "ca=/tmp/a%20%26%25b%C3%A9.pem&key=/k");
+        let mut passed_on = Location::parse(&format!("y://h?{query}")).unwrap();
+        assert_eq!(passed_on.take("ca").as_deref(), Some("/tmp/a &%bé.pem"));
+        assert_eq!((url.take_query(&["ca"]), url.take("x").as_deref()), (String::new(), Some("1")));
+    }
+
+    #[test]
+    fn a_fragment_is_refused_before_the_parameters() {
+        assert!(Location::parse("x://h#y?a=1").unwrap().refuse_fragment().is_err());
+        Location::parse("x://h?a=#y").unwrap().refuse_fragment().unwrap();
     }
 
     #[test]

@@ -68,6 +68,10 @@ fn an_error_is_of_its_kind_and_says_what_happened() {
         assert!(error.holder().is_none());
         assert!(error.source().is_none());
     }
+    let read = Error::unavailable(Effect::Unknown, "so it is").with_retry_in(ms(300)).not_applied();
+    assert_eq!(read.kind(), ErrorKind::Unavailable { effect: Effect::NotApplied });
+    assert_eq!((read.message(), read.retry_in()), ("so it is", Some(ms(300))));
+    assert_eq!(Error::lost("so it is").not_applied().kind(), ErrorKind::Lost);
     let cause = io::Error::other("the cause");
     let error = Error::rejected("it refuses").with_source(cause).with_retry_in(ms(300));
     assert_eq!(error.retry_in(), Some(ms(300)));

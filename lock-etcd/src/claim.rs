@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Call, Claim, LossReason, Queueing, Release, Renewal, Request, Watched};
+use lock_core::driver::{
+    Attempt, Call, Claim, LossReason, Queueing, Release, Renewal, Request, Watched, whole_seconds,
+};
 use lock_core::{Effect, Error, Instant, Result};
 use tokio::sync::Notify;
 
@@ -21,7 +23,6 @@ use crate::cluster::Cluster;
 use crate::errors;
 use crate::foreign::Search;
 use crate::keys::Own;
-use crate::lease::whole_seconds;
 use crate::session::{Abandoned, Membership, Session};
 use crate::sessions::Sessions;
 use crate::slots::Slot;

@@ -1,32 +1,24 @@
 //! The cluster as the other modules see it: requests go to one member at a time, and to another one when that fails.
 //! Every call ends in time.
-//!
-//! An etcd-client that knows several members distributes requests over all of them, whether they are up or not. So each
-//! of our etcd-clients knows one member, and this module decides which member is asked.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use etcd_client::{
-    Client, ConnectOptions, Error as EtcdError, GetOptions, GetResponse, LeaseGrantOptions,
-    LeaseGrantResponse, LeaseStatus, LeaseTimeToLiveResponse, ResponseHeader, StatusResponse, Txn,
-    TxnResponse,
+    ConnectOptions, Error as EtcdError, GetOptions, GetResponse, LeaseGrantOptions, LeaseGrantResponse,
+    LeaseStatus, LeaseTimeToLiveResponse, ResponseHeader, StatusResponse, Txn, TxnResponse,
 };
-use lock_core::driver::Call;
-use lock_core::{Clock, Effect, Error, Instant, Result};
+use lock_core::driver::{Call, Slot};
+use lock_core::{Clock, Effect, Error, Result};
 use tokio::sync::watch;
 
 use crate::errors;
+use crate::link::{Link, Members};
 
 /// The cluster, reached through the member that answered last.
 pub(crate) struct Cluster {
-    endpoints: Vec<String>,
-    connecting: ConnectOptions,
+    slot: Slot<Members>,
     pub(crate) clock: Clock,
-    current: Mutex<Current>,
-    /// Held while a connection is opened, so that only one is opened at a time.
-    opening: tokio::sync::Mutex<()>,
     /// Counts how many links were given up.
     links: watch::Sender<u64>,
     /// The highest raft term that an answer has shown.
@@ -35,23 +27,6 @@ pub(crate) struct Cluster {
     refusal: OnceLock<&'static str>,
 }
 
-struct Current {
-    /// The member that the next connection goes to.
-    endpoint: usize,
-    link: Option<Arc<Link>>,
-}
-
-/// An etcd-client for one member.
-pub(crate) struct Link {
-    pub(crate) client: Client,
-    endpoint: usize,
-    /// When the last answer came, in nanoseconds of the clock.
-    answered: AtomicU64,
-}
-
-/// How often an idle connection is pinged. By default, servers close a connection that pings more often than every 5 s.
-const PING: Duration = Duration::from_secs(10);
-
 impl Cluster {
     pub(crate) fn new(
         endpoints: Vec<String>,
@@ -59,18 +34,9 @@ impl Cluster {
         clock: Clock,
         patience: Duration,
     ) -> Cluster {
-        let connecting = connecting
-            .with_connect_timeout(patience)
-            .with_keep_alive(PING, patience)
-            .with_tcp_keepalive(PING)
-            .with_require_leader(true)
-            .with_auto_token_refresh(true);
         Cluster {
-            endpoints,
-            connecting,
+            slot: Slot::new(Members::new(endpoints, connecting, patience)),
             clock,
-            current: Mutex::new(Current { endpoint: 0, link: None }),
-            opening: tokio::sync::Mutex::default(),
             links: watch::Sender::new(0),
             term: watch::Sender::new(0),
             refusal: OnceLock::new(),
@@ -177,7 +143,7 @@ impl Cluster {
     {
         let mut asked = 0;
         loop {
-            let link = self.link(call).await.map_err(|e| RequestError::NotDone(errors::not_done(e)))?;
+            let link = self.link(call).await.map_err(|e| RequestError::NotDone(e.not_applied()))?;
             let Some(answer) = call.within(asking(&link)).await else {
                 self.give_up_if_silent(&link, call);
                 return Err(RequestError::Other(call.out_of_time(Effect::Unknown)));
@@ -209,56 +175,25 @@ impl Cluster {
 
     /// How many tries a request has: one per member, and at least one more for a new login.
     fn tries(&self) -> usize {
-        self.endpoints.len().max(2)
+        self.members().endpoints().len().max(2)
     }
 
     // ---- links ------------------------------------------------------------------------------------------------------
 
-    /// Returns the link in use, or opens one. On a new link nothing was sent yet, except the login if the client has a
-    /// user.
+    /// Returns the link in use, or opens one. If a member cannot be reached, the next one is tried, each of them once.
+    /// On a new link nothing was sent yet, except the login if the client has a user.
     pub(crate) async fn link(&self, call: &Call) -> Result<Arc<Link>> {
-        let mut last = None;
-        for _ in 0..self.endpoints.len() {
-            if let Some(link) = self.present() {
-                return Ok(link);
+        for _ in 1..self.members().endpoints().len() {
+            match self.slot.get(call).await {
+                Err(e) if e.is_transient() && !call.is_over() => {}
+                outcome => return outcome,
             }
-            let opening = call.within(self.opening.lock()).await;
-            let one = opening.ok_or_else(|| call.out_of_time(Effect::NotApplied))?;
-            if let Some(link) = self.present() {
-                return Ok(link);
-            }
-            let endpoint = self.current().endpoint;
-            let connecting = Client::connect([&self.endpoints[endpoint]], Some(self.connecting.clone()));
-            let outcome = call.within(connecting).await;
-            let connected = match outcome {
-                Some(connected) => connected.map_err(errors::asking),
-                None => Err(call.out_of_time(Effect::NotApplied)),
-            };
-            match connected {
-                Ok(client) => {
-                    return Ok(self.set_link(Link { client, endpoint, answered: AtomicU64::new(0) }));
-                }
-                Err(error) => {
-                    self.current().endpoint = (endpoint + 1) % self.endpoints.len();
-                    if !error.is_transient() {
-                        return Err(error);
-                    }
-                    last = Some(error);
-                }
-            }
-            drop(one);
         }
-        Err(last.unwrap_or_else(|| call.out_of_time(Effect::NotApplied)))
+        self.slot.get(call).await
     }
 
-    fn set_link(&self, link: Link) -> Arc<Link> {
-        let link = Arc::new(link);
-        self.current().link = Some(link.clone());
-        link
-    }
-
-    fn present(&self) -> Option<Arc<Link>> {
-        self.current().link.clone()
+    fn members(&self) -> &Members {
+        self.slot.connector()
     }
 
     /// Gives up a link that has answered no request since the call began.
@@ -270,11 +205,7 @@ impl Cluster {
 
     /// Gives up a link: the next call opens a connection to the next member.
     pub(crate) fn give_up(&self, link: &Arc<Link>) {
-        let mut current = self.current();
-        if current.link.as_ref().is_some_and(|present| Arc::ptr_eq(present, link)) {
-            current.link = None;
-            current.endpoint = (link.endpoint + 1) % self.endpoints.len();
-            drop(current);
+        if self.slot.give_up(link) {
             self.links.send_modify(|links| *links += 1);
         }
     }
@@ -282,11 +213,6 @@ impl Cluster {
     /// Returns a receiver that changes whenever a link is given up.
     pub(crate) fn links(&self) -> watch::Receiver<u64> {
         self.links.subscribe()
-    }
-
-    fn current(&self) -> MutexGuard<'_, Current> {
-        // Nothing that can panic runs under this lock.
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     // ---- terms ------------------------------------------------------------------------------------------------------
@@ -328,24 +254,10 @@ impl Cluster {
     }
 }
 
-impl Link {
-    pub(crate) fn note_answer(&self, clock: &Clock) {
-        self.answered.fetch_max(nanos(clock.now()), Ordering::Relaxed);
-    }
-
-    fn has_answered_since(&self, moment: Instant) -> bool {
-        self.answered.load(Ordering::Relaxed) > nanos(moment)
-    }
-}
-
-fn nanos(at: Instant) -> u64 {
-    u64::try_from(at.since_origin().as_nanos()).unwrap_or(u64::MAX)
-}
-
 impl std::fmt::Debug for Cluster {
     /// Leaves out the user and the password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Cluster").field("endpoints", &self.endpoints).finish_non_exhaustive()
+        f.debug_struct("Cluster").field("endpoints", &self.members().endpoints()).finish_non_exhaustive()
     }
 }
 

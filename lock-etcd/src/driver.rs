@@ -6,7 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use etcd_client::StatusResponse;
 use lock_core::driver::{
-    Call, Claim, Context, Driver, Finding, Inspection, Request, Revocation, Revoked, When,
+    Call, Claim, CommonParameters, Context, Driver, Finding, Inspection, Opening, Request, Revocation,
+    Revoked, When, whole_seconds,
 };
 use lock_core::{Clock, Error, Info, Name, Result};
 
@@ -17,9 +18,9 @@ use crate::cluster::{Cluster, RequestError};
 use crate::foreign;
 use crate::info::info;
 use crate::keys::{self, Layout, Queue};
-use crate::lease::{Grant, whole_seconds};
+use crate::lease::Grant;
 use crate::sessions::Sessions;
-use crate::settings::{Etcd, Opening};
+use crate::settings::Etcd;
 use crate::transactions;
 use crate::watches::Watches;
 
@@ -33,7 +34,8 @@ pub(crate) struct EtcdDriver {
 impl EtcdDriver {
     pub(crate) async fn open(etcd: Etcd, context: Context) -> Result<EtcdDriver> {
         let address = etcd.address();
-        let Etcd { endpoints, connecting, prefix, opening, election, .. } = etcd;
+        let Etcd { endpoints, connecting, common, election } = etcd;
+        let CommonParameters { prefix, opening, .. } = common;
         let Context { clock, random, patience, .. } = context;
         let cluster = Arc::new(Cluster::new(endpoints, connecting, clock.clone(), patience));
         if opening == Opening::Waits {

@@ -14,14 +14,6 @@ pub(crate) fn asking(error: EtcdError) -> Error {
     classify(&error).with_source(error)
 }
 
-/// Converts an error of a request that changes nothing: nothing was done.
-pub(crate) fn not_done(error: Error) -> Error {
-    match error.is_transient() {
-        true => Error::unavailable(Effect::NotApplied, error.message()).with_source(error),
-        false => error,
-    }
-}
-
 /// Converts an error after an earlier request has already changed something: it is unknown what was done.
 pub(crate) fn half_done(error: Error) -> Error {
     match error.is_transient() {

@@ -12,8 +12,9 @@ use lock_core::driver::Call;
 use lock_core::{Clock, Instant, Random};
 use tokio::sync::{mpsc, watch};
 
-use crate::cluster::{Cluster, Link};
+use crate::cluster::Cluster;
 use crate::errors;
+use crate::link::Link;
 use crate::watches::{Entry, Kind, Order, Table, WatchError};
 
 /// How long a holder's own key waits before it is watched.

@@ -17,9 +17,10 @@ use etcd_client::{LeaseKeepAliveStream, LeaseKeeper};
 use lock_core::driver::Call;
 use lock_core::{Clock, Instant};
 
-use crate::cluster::{Cluster, Link, RequestError};
+use crate::cluster::{Cluster, RequestError};
 use crate::keys::Own;
 use crate::lease::{Grant, Lease};
+use crate::link::Link;
 use crate::session::{Abandoned, Proof, Session, SessionState};
 use crate::sessions::Sessions;
 use crate::transactions::{self, BATCH, KeyMetadata};

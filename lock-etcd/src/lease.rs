@@ -4,10 +4,9 @@
 use std::time::Duration;
 
 use lock_core::driver::Call;
-use lock_core::{Instant, Random, Result};
+use lock_core::{Error, Instant, Random, Result};
 
 use crate::cluster::{Cluster, RequestError};
-use crate::errors;
 
 /// A lease that the server has granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,42 +46,28 @@ impl Grant {
             // The first request was carried out, but its answer, and with it the term, is not known. So the term is set
             // to zero, and everything moves to a fresh lease once an answer shows a term.
             Err(RequestError::LeaseExists) => {
-                let answer = cluster.time_to_live(call, self.id).await.map_err(not_done)?;
+                let answer = cluster.time_to_live(call, self.id).await.map_err(not_applied)?;
                 if answer.granted_ttl() <= 0 {
-                    return Err(not_done(RequestError::NoLease));
+                    return Err(RequestError::NoLease.into());
                 }
                 Ok(Lease { id: self.id, term: 0, ttl: seconds(answer.granted_ttl()) })
             }
-            Err(error) => Err(not_done(error)),
+            Err(error) => Err(not_applied(error)),
         }
     }
 }
 
-fn not_done(error: RequestError) -> lock_core::Error {
-    errors::not_done(error.into())
+fn not_applied(error: RequestError) -> Error {
+    Error::from(error).not_applied()
 }
 
 fn seconds(ttl: i64) -> Duration {
     Duration::from_secs(u64::try_from(ttl).unwrap_or(0))
 }
 
-/// Rounds a ttl up to whole seconds, which is how the server counts.
-pub(crate) fn whole_seconds(ttl: Duration) -> i64 {
-    let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
-    i64::try_from(seconds).unwrap_or(i64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_ttl_is_rounded_up() {
-        for (millis, seconds) in [(1, 1), (1000, 1), (1001, 2), (30_000, 30)] {
-            assert_eq!(whole_seconds(Duration::from_millis(millis)), seconds);
-        }
-        assert_eq!(whole_seconds(Duration::from_nanos(5_000_000_001)), 6);
-    }
 
     #[test]
     fn a_lease_has_a_positive_id() {

@@ -34,6 +34,7 @@ mod heartbeat;
 mod info;
 mod keys;
 mod lease;
+mod link;
 mod session;
 mod sessions;
 mod settings;

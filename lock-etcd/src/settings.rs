@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use etcd_client::ConnectOptions;
-use lock_core::driver::{Location, Prefix};
+use lock_core::driver::{CommonParameters, Host, Location, Login, Opening, Prefix};
 use lock_core::{Client, Error, Options, Result};
 
 use crate::driver::EtcdDriver;
@@ -24,17 +24,8 @@ pub struct Etcd {
     /// `http://host:port`, or `https://…`.
     pub(crate) endpoints: Vec<String>,
     pub(crate) connecting: ConnectOptions,
-    pub(crate) prefix: Prefix,
-    pub(crate) opening: Opening,
+    pub(crate) common: CommonParameters,
     pub(crate) election: Duration,
-    patience: Option<Duration>,
-}
-
-/// Whether opening waits for a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Opening {
-    Waits,
-    Lazy,
 }
 
 const PORT: u16 = 2379;
@@ -91,27 +82,20 @@ impl Etcd {
                 )));
             }
         };
-        let (login, hosts) = split(&url)?;
-        let endpoints: Result<Vec<String>> = hosts.split(',').map(|host| endpoint(scheme, host)).collect();
+        if !url.path().trim_end_matches('/').is_empty() {
+            return Err(Error::invalid("a URL of etcd has no path; write a prefix of the names as ?prefix="));
+        }
+        let hosts = url.hosts(PORT)?;
+        let endpoints = hosts.iter().map(|host| format!("{scheme}://{host}")).collect();
         let mut connecting = ConnectOptions::new();
-        let login = match (login, take_login(&mut url)?) {
-            (Some(_), Some(_)) => {
-                return Err(Error::invalid(
-                    "the URL has two logins: one before the hosts, and one in user and pass; give one",
-                ));
-            }
-            (login, parameters) => login.or(parameters),
-        };
-        if let Some((user, password)) = login {
-            connecting = connecting.with_user(user, password);
+        if let Some(Login { user, password }) = take_login(&mut url)? {
+            connecting = connecting.with_user(user, password.unwrap_or_default());
         }
         if scheme == "https" {
             connecting = tls::take_certificates(&mut url, connecting)?;
         }
-        let mut etcd = Etcd::of(endpoints?, connecting)?;
-        etcd.prefix = url.take_prefix()?;
-        etcd.patience = url.take_duration("patience")?;
-        etcd.opening = take_opening(&mut url)?;
+        let mut etcd = Etcd::of(endpoints, connecting)?;
+        etcd.common = url.take_common()?;
         if let Some(election) = url.take_duration("election")? {
             etcd = etcd.election(election)?;
         }
@@ -123,8 +107,7 @@ impl Etcd {
         if endpoints.is_empty() {
             return Err(Error::invalid("a cluster needs at least one address"));
         }
-        let (prefix, opening, election) = (Prefix::default(), Opening::Waits, ELECTION);
-        Ok(Etcd { endpoints, connecting, prefix, opening, election, patience: None })
+        Ok(Etcd { endpoints, connecting, common: CommonParameters::default(), election: ELECTION })
     }
 
     /// Sets the prefix that stands before every name.
@@ -133,7 +116,7 @@ impl Etcd {
     ///
     /// `Invalid` as described at [`Prefix::new`].
     pub fn prefix(mut self, prefix: &str) -> Result<Etcd> {
-        self.prefix = Prefix::new(prefix)?;
+        self.common.prefix = Prefix::new(prefix)?;
         Ok(self)
     }
 
@@ -159,7 +142,7 @@ impl Etcd {
     /// If no server can be reached, or one refuses, the first call of the client fails instead.
     #[must_use]
     pub fn lazy(mut self) -> Etcd {
-        self.opening = Opening::Lazy;
+        self.common.opening = Opening::Lazy;
         self
     }
 
@@ -178,11 +161,7 @@ impl Etcd {
     /// If the future is dropped, no client is opened, and nothing is left on the server. Connecting may go on in the
     /// background, for at most the patience.
     pub async fn open(self, options: Options) -> Result<Client> {
-        let options = match self.patience {
-            Some(patience) => options.patience(patience),
-            None => options,
-        };
-        let address = self.address();
+        let (options, address) = (self.common.apply_to(options), self.address());
         options.open("etcd", &address, |context| EtcdDriver::open(self, context)).await
     }
 
@@ -198,10 +177,8 @@ impl std::fmt::Debug for Etcd {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Etcd")
             .field("endpoints", &self.endpoints)
-            .field("prefix", &self.prefix)
-            .field("opening", &self.opening)
+            .field("common", &self.common)
             .field("election", &self.election)
-            .field("patience", &self.patience)
             .finish_non_exhaustive()
     }
 }
@@ -220,62 +197,22 @@ fn endpoint(scheme: &str, address: &str) -> Result<String> {
         }
         None => (scheme, address),
     };
-    let host = host.strip_suffix('/').unwrap_or(host);
-    let (name, port) = match host.rsplit_once(':') {
-        Some((name, port)) if !port.ends_with(']') => (name, port.parse::<u16>().ok()),
-        _ => (host, Some(PORT)),
-    };
-    let is_host = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '[' | ']' | '%');
-    match port {
-        Some(port) if !name.is_empty() && name.chars().all(is_host) => {
-            Ok(format!("{scheme}://{name}:{port}"))
-        }
-        _ => Err(Error::invalid("a member's address must be host or host:port")),
-    }
+    let host = Host::parse(host.strip_suffix('/').unwrap_or(host), PORT)?;
+    Ok(format!("{scheme}://{host}"))
 }
 
-type Login = (String, String);
-
-/// Splits a URL into the login and the hosts.
-fn split(url: &Location) -> Result<(Option<Login>, String)> {
-    let base = without_scheme(url.base());
-    let Some((login, hosts)) = base.rsplit_once('@') else {
-        return Ok((None, base.trim_end_matches('/').to_owned()));
-    };
-    let (user, password) = login.split_once(':').unwrap_or((login, ""));
-    let login = (unescape(user)?, unescape(password)?);
-    Ok((Some(login), hosts.trim_end_matches('/').to_owned()))
-}
-
-/// Decodes `%` escapes: `%40` is `@`.
-fn unescape(text: &str) -> Result<String> {
-    let wrong = || Error::invalid("a broken % escape in the URL's user or password");
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut parts = text.split('%');
-    bytes.extend(parts.next().unwrap_or_default().bytes());
-    for part in parts {
-        let (code, rest) = part.split_at_checked(2).ok_or_else(wrong)?;
-        bytes.push(u8::from_str_radix(code, 16).map_err(|_| wrong())?);
-        bytes.extend(rest.bytes());
-    }
-    String::from_utf8(bytes).map_err(|_| wrong())
-}
-
+/// Takes the login: before the hosts, or in the parameters.
 fn take_login(url: &mut Location) -> Result<Option<Login>> {
-    match (url.take("user"), url.take("pass")) {
-        (None, None) => Ok(None),
-        (None, Some(_)) => Err(Error::invalid("the URL has pass but no user; give both")),
-        (Some(user), password) => Ok(Some((user, password.unwrap_or_default()))),
-    }
-}
-
-fn take_opening(url: &mut Location) -> Result<Opening> {
-    match url.take("lazy").as_deref() {
-        None | Some("false") => Ok(Opening::Waits),
-        Some("true") => Ok(Opening::Lazy),
-        Some(other) => {
-            Err(Error::invalid(format!("{}: the value must be true or false", url.shown("lazy", other))))
-        }
+    let in_parameters = match (url.take("user"), url.take("pass")) {
+        (None, None) => None,
+        (None, Some(_)) => return Err(Error::invalid("the URL has pass but no user; give both")),
+        (Some(user), password) => Some(Login { user, password }),
+    };
+    match (url.login()?, in_parameters) {
+        (Some(_), Some(_)) => Err(Error::invalid(
+            "the URL has two logins: one before the hosts, and one in user and pass; give one",
+        )),
+        (before, in_parameters) => Ok(before.or(in_parameters)),
     }
 }
 
@@ -291,8 +228,12 @@ mod tests {
         let etcd = Etcd::from_url(url).unwrap();
         assert_eq!(etcd.address(), "h1:2380,h2:2379,[::1]:7,[::1]:2379");
         assert_eq!(etcd.endpoints[0], "http://h1:2380");
-        assert_eq!((etcd.opening, etcd.patience), (Opening::Lazy, Some(Duration::from_millis(250))));
-        assert_eq!((etcd.prefix.as_str(), etcd.election), ("app/", Duration::from_millis(200)));
+        let expected = CommonParameters {
+            prefix: Prefix::new("app/").unwrap(),
+            patience: Some(Duration::from_millis(250)),
+            opening: Opening::Lazy,
+        };
+        assert_eq!((etcd.common, etcd.election), (expected, Duration::from_millis(200)));
         let options = format!("{:?}", etcd.connecting);
         assert!(options.contains("deploy") && options.contains("s@crt"), "{options}");
         let etcd = Etcd::from_url("etcd://h?user=u&pass=p%3F").unwrap();
@@ -316,6 +257,8 @@ mod tests {
             "etcd://h,",
             "etcd://",
             "etcd://%zz:p@h",
+            "etcd://%+f:p@h",
+            "etcd://u:p@h?user=u",
             "http://h",
             "h",
         ] {

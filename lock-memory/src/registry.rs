@@ -12,12 +12,13 @@ use crate::memory::Memory;
 /// The servers live as long as the process, and so does what is locked on them.
 static SERVERS: Mutex<BTreeMap<String, Memory>> = Mutex::new(BTreeMap::new());
 
-const PARAMETERS: &str = "prefix, patience";
+const PARAMETERS: &str = "prefix, patience, lazy";
 
 /// Opens a client of the server that `url` names. The server is created when it is first named in this process.
 ///
 /// `memory://NAME` is a server of the lease family, `memory+queue://NAME` one of the queue family; an empty name is the
-/// default server. Parameters: `prefix` (put before every name), `patience` (how long one request may take).
+/// default server. Parameters: `prefix` (put before every name), `patience` (how long one request may take), `lazy` (as
+/// for other servers, but opening waits for nothing here).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> lock_core::Result<()> {
@@ -31,15 +32,13 @@ const PARAMETERS: &str = "prefix, patience";
 ///
 /// `Invalid` for another scheme, for an unknown parameter, and outside a tokio runtime, unless the options are
 /// [`dedicated`](Options::dedicated).
-pub async fn connect(url: &str, mut options: Options) -> Result<Client> {
+pub async fn connect(url: &str, options: Options) -> Result<Client> {
     let mut location = Location::parse(url)?;
     let memory = named(location.base())?;
-    let prefix = location.take_prefix()?;
-    if let Some(patience) = location.take_duration("patience")? {
-        options = options.patience(patience);
-    }
+    let common = location.take_common()?;
     location.finish(PARAMETERS)?;
-    memory.open(prefix, options, &Cut::default()).await
+    let options = common.apply_to(options);
+    memory.open(common.prefix, options, &Cut::default()).await
 }
 
 /// Returns the server behind a URL without parameters, for tests of code that is given a URL.

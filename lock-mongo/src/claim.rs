@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::driver::{
     Attempt, Busy, Call, Claim, Grant, LossReason, Release, Renewal, Request, Subscription, Watched,
+    whole_millis,
 };
 use lock_core::{Effect, Error, Result};
 use mongodb::bson::{Bson, DateTime, doc};
@@ -58,7 +59,7 @@ impl MongoClaim {
     async fn grant(&mut self, call: &Call) -> Result<Attempt> {
         for _ in 0..2 {
             let deadline = self.deadline(call).await?;
-            let (label, ttl) = (self.request.label.as_str(), millis(self.request.ttl));
+            let (label, ttl) = (self.request.label.as_str(), whole_millis(self.request.ttl));
             let attempt = Write {
                 filter: doc! { "_id": &self.key },
                 pipeline: statements::attempt(&self.owner, label, ttl, deadline),
@@ -155,7 +156,7 @@ impl Claim for MongoClaim {
     async fn renew(&mut self, ttl: Duration) -> Result<Renewal> {
         let renew = Write {
             filter: doc! { "_id": &self.key },
-            pipeline: statements::renew(&self.owner, millis(ttl)),
+            pipeline: statements::renew(&self.owner, whole_millis(ttl)),
             if_missing: IfMissing::Skip,
             answer: ReturnDocument::After,
             keeps_order: KeepsOrder::No,
@@ -192,21 +193,4 @@ impl Claim for MongoClaim {
 
 fn no_document() -> Error {
     Error::rejected("the server returned no document after an upsert; it has to be MongoDB 4.4 or later")
-}
-
-/// Returns a ttl in milliseconds, the server's unit, rounded up.
-fn millis(ttl: Duration) -> i64 {
-    i64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_ttl_is_rounded_up() {
-        assert_eq!(millis(Duration::from_nanos(1)), 1);
-        assert_eq!(millis(Duration::from_micros(10_001)), 11);
-        assert_eq!(millis(Duration::from_secs(30)), 30_000);
-    }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Call, Claim, Context, Driver, Finding, Inspection, Request, Revocation, Revoked, When,
+    Call, Claim, CommonParameters, Context, Driver, Finding, Inspection, Opening, Request, Revocation,
+    Revoked, When,
 };
 use lock_core::{Info, Name, Result};
 use mongodb::bson::doc;
@@ -17,7 +18,7 @@ use crate::claim_session::{ClaimSession, KeepsOrder};
 use crate::record::Record;
 use crate::schema::{self, IndexState};
 use crate::server::{IfMissing, Server, Write};
-use crate::settings::{Mongo, Opening};
+use crate::settings::Mongo;
 use crate::statements;
 
 /// The driver of one replica set, or of one standalone server.
@@ -27,12 +28,12 @@ pub(crate) struct MongoDriver(Arc<Server>);
 impl MongoDriver {
     pub(crate) async fn open(mongo: Mongo, context: Context) -> Result<MongoDriver> {
         let address = mongo.address();
-        let Mongo { opening, prefix, .. } = mongo.clone();
+        let CommonParameters { opening, prefix, .. } = mongo.common.clone();
         let (clock, patience) = (context.clock.clone(), context.patience);
         let call = &Call::begin(&clock, patience);
         let (options, place) = mongo.resolve(&clock, patience).await?;
         let server = Server::new(options, place, prefix, address, context)?;
-        if opening == Opening::Eager {
+        if opening == Opening::Waits {
             server.prepare(call).await?;
         }
         Ok(MongoDriver(Arc::new(server)))

@@ -4,11 +4,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lock_core::driver::{Call, Context, Prefix, detached};
+use lock_core::driver::{Call, Context, FirstUse, Prefix, detached};
 use lock_core::{Clock, Effect, Error, Name, Random, Result};
 use mongodb::bson::{Bson, Document};
 use mongodb::options::{ClientOptions, FindOneAndUpdateOptions, ReturnDocument};
-use tokio::sync::OnceCell;
 
 use crate::claim_session::{ClaimSession, KeepsOrder};
 use crate::errors::{self, is_duplicate, was_not_sent_to_standalone};
@@ -31,10 +30,8 @@ pub(crate) struct Server {
     pub(crate) profile: Arc<Profile>,
     pub(crate) wakes: Wakes,
     current: Current,
-    /// Set when the collection has been checked.
-    prepared: OnceCell<()>,
-    /// Locked by the call that checks it. A call that runs out of time while it waits for this has sent nothing.
-    preparing: tokio::sync::Mutex<()>,
+    /// The check of the collection.
+    prepared: FirstUse<()>,
 }
 
 /// The link in use. Cheap to clone.
@@ -95,8 +92,7 @@ impl Server {
             profile,
             wakes,
             current,
-            prepared: OnceCell::new(),
-            preparing: tokio::sync::Mutex::default(),
+            prepared: FirstUse::new(),
         })
     }
 
@@ -111,11 +107,6 @@ impl Server {
 
     /// Checks the collection once, and creates it if it does not exist.
     pub(crate) async fn prepare(&self, call: &Call) -> Result<()> {
-        if self.prepared.initialized() {
-            return Ok(());
-        }
-        let turn = call.within(self.preparing.lock()).await;
-        let _turn = turn.ok_or_else(|| call.out_of_time(Effect::NotApplied))?;
         let prepare = || async {
             schema::prepare(self, call).await?;
             // The monitoring reports the primary's process as well, but later. The client works without it, so an error
@@ -125,7 +116,7 @@ impl Server {
             }
             self.link().primary.check_version()
         };
-        self.prepared.get_or_try_init(prepare).await.copied()
+        self.prepared.ensure(call, prepare).await.copied()
     }
 
     /// Asks the primary what it is, and records its time.
@@ -133,7 +124,7 @@ impl Server {
         let (link, asked_in) = self.link_and_term();
         let asking = link.clone();
         let answer = self.ask(call, &link, async move { asking.hello().await }).await;
-        let answer = answer.map_err(not_done)?;
+        let answer = answer.map_err(Error::not_applied)?;
         self.profile.learn_process(primary::process_id(&answer));
         let hello = Hello::parse(&answer)?;
         link.primary.record_answer(call.clock(), asked_in, hello.now);
@@ -154,7 +145,7 @@ impl Server {
                 .selection_criteria(primary_only())
                 .await
         };
-        let answer = self.ask(call, &link, look).await.map_err(not_done)?;
+        let answer = self.ask(call, &link, look).await.map_err(Error::not_applied)?;
         self.read(call, &link, asked_in, answer.as_ref())
     }
 
@@ -281,12 +272,4 @@ async fn update(
         .with_options(options)
         .session(session)
         .await
-}
-
-/// Marks the error of a read as not done: a read changes nothing, even if its outcome is unknown.
-fn not_done(error: Error) -> Error {
-    match error.is_transient() {
-        true => Error::unavailable(Effect::NotApplied, error.message()).with_source(error),
-        false => error,
-    }
 }

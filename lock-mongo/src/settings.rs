@@ -1,9 +1,8 @@
 //! How a set or a server is reached: by a URL, or by the `mongodb` crate's own options.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use lock_core::driver::{Location, Prefix, detached};
+use lock_core::driver::{CommonParameters, Location, Opening, PemBlock, PemFile, Prefix, detached};
 use lock_core::{Client, Clock, Error, Options, Result};
 use mongodb::error::Error as MongoError;
 use mongodb::options::{
@@ -29,9 +28,7 @@ use crate::schema;
 pub struct Mongo {
     reach: Reach,
     place: Place,
-    pub(crate) prefix: Prefix,
-    pub(crate) opening: Opening,
-    patience: Option<Duration>,
+    pub(crate) common: CommonParameters,
 }
 
 /// What the `mongodb` crate connects with.
@@ -40,13 +37,6 @@ enum Reach {
     /// The names in a `mongodb+srv://` URL are resolved when the client is opened.
     Url(Box<ConnectionString>),
     Options(Box<ClientOptions>),
-}
-
-/// Whether opening waits for the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Opening {
-    Eager,
-    Lazy,
 }
 
 pub(crate) const DATABASE: &str = "onelock";
@@ -91,13 +81,7 @@ impl Mongo {
                 })
             })?,
         };
-        let mongo = Mongo {
-            reach: Reach::Url(Box::new(connection)),
-            place,
-            prefix: ours.take_prefix()?,
-            opening: take_opening(&mut ours)?,
-            patience: ours.take_duration("patience")?,
-        };
+        let mongo = Mongo { reach: Reach::Url(Box::new(connection)), place, common: ours.take_common()? };
         ours.finish(&OURS.join(", "))?;
         Ok(mongo)
     }
@@ -108,7 +92,7 @@ impl Mongo {
     ///
     /// `Invalid` as [`Prefix::new`] says.
     pub fn prefix(mut self, prefix: &str) -> Result<Mongo> {
-        self.prefix = Prefix::new(prefix)?;
+        self.common.prefix = Prefix::new(prefix)?;
         Ok(self)
     }
 
@@ -140,7 +124,7 @@ impl Mongo {
     /// If the server can't be reached or refuses the client, the first call fails instead.
     #[must_use]
     pub fn lazy(mut self) -> Mongo {
-        self.opening = Opening::Lazy;
+        self.common.opening = Opening::Lazy;
         self
     }
 
@@ -166,11 +150,7 @@ impl Mongo {
     ///
     /// Cancel safe: if the future is dropped, no client is left. The collection may have been created.
     pub async fn open(self, options: Options) -> Result<Client> {
-        let options = match self.patience {
-            Some(patience) => options.patience(patience),
-            None => options,
-        };
-        let address = self.address();
+        let (options, address) = (self.common.apply_to(options), self.address());
         options.open("mongodb", &address, |context| MongoDriver::open(self, context)).await
     }
 
@@ -216,9 +196,7 @@ impl From<ClientOptions> for Mongo {
         Mongo {
             reach: Reach::Options(Box::new(options)),
             place: Place { database, collection: COLLECTION.to_owned() },
-            prefix: Prefix::default(),
-            opening: Opening::Eager,
-            patience: None,
+            common: CommonParameters::default(),
         }
     }
 }
@@ -229,9 +207,7 @@ impl std::fmt::Debug for Mongo {
         f.debug_struct("Mongo")
             .field("server", &self.address())
             .field("collection", &self.place.collection)
-            .field("prefix", &self.prefix)
-            .field("opening", &self.opening)
-            .field("patience", &self.patience)
+            .field("common", &self.common)
             .finish_non_exhaustive()
     }
 }
@@ -289,7 +265,8 @@ fn refuse_weaker(url: &ConnectionString) -> Result<()> {
 }
 
 fn take_certificates(ours: &mut Location, url: &mut ConnectionString) -> Result<()> {
-    let ca = ours.take("ca").map(|path| pem(ours, "ca", path, &["CERTIFICATE"])).transpose()?;
+    let ca = ours.take("ca");
+    let ca = ca.map(|path| PemFile::read(ours, "ca", &path, &[PemBlock::Certificate])).transpose()?;
     let client = match (ours.take("cert"), ours.take("key")) {
         (Some(cert), None) => Some(cert),
         (Some(cert), Some(key)) if cert == key => Some(cert),
@@ -306,7 +283,8 @@ fn take_certificates(ours: &mut Location, url: &mut ConnectionString) -> Result<
             ));
         }
     };
-    let client = client.map(|path| pem(ours, "cert", path, &["CERTIFICATE", "PRIVATE KEY"])).transpose()?;
+    let both = [PemBlock::Certificate, PemBlock::PrivateKey];
+    let client = client.map(|path| PemFile::read(ours, "cert", &path, &both)).transpose()?;
     if ca.is_none() && client.is_none() {
         return Ok(());
     }
@@ -315,22 +293,10 @@ fn take_certificates(ours: &mut Location, url: &mut ConnectionString) -> Result<
         Some(Tls::Enabled(tls)) => tls,
         Some(Tls::Disabled) => return Err(Error::invalid("ca, cert and key can't be used with tls=false")),
     };
-    tls.ca_file_path = ca.or(tls.ca_file_path);
-    tls.cert_key_file_path = client.or(tls.cert_key_file_path);
+    tls.ca_file_path = ca.map(|ca| ca.path().into()).or(tls.ca_file_path);
+    tls.cert_key_file_path = client.map(|client| client.path().into()).or(tls.cert_key_file_path);
     url.tls = Some(Tls::Enabled(tls));
     Ok(())
-}
-
-/// Checks that a file contains `what`. Of a file without it, the `mongodb` crate would read that no server is trusted.
-fn pem(url: &Location, parameter: &str, path: String, what: &[&str]) -> Result<PathBuf> {
-    let file = url.shown(parameter, &path);
-    let text = std::fs::read(&path)
-        .map_err(|e| Error::invalid(format!("{file} can't be read: {e}")).with_source(e))?;
-    let text = String::from_utf8_lossy(&text);
-    match what.iter().find(|what| !text.contains(&format!("{what}-----"))) {
-        Some(missing) => Err(Error::invalid(format!("{file} holds no {missing} in PEM form"))),
-        None => Ok(path.into()),
-    }
 }
 
 fn collection_name(name: &str) -> Result<String> {
@@ -339,14 +305,6 @@ fn collection_name(name: &str) -> Result<String> {
     match is_bad {
         true => Err(Error::invalid(format!("{name:?} can't be a collection's name"))),
         false => Ok(name.to_owned()),
-    }
-}
-
-fn take_opening(url: &mut Location) -> Result<Opening> {
-    match url.take("lazy").as_deref() {
-        None | Some("false") => Ok(Opening::Eager),
-        Some("true") => Ok(Opening::Lazy),
-        Some(other) => Err(Error::invalid(format!("{}: true or false", url.shown("lazy", other)))),
     }
 }
 
@@ -361,9 +319,13 @@ mod tests {
         let url = "mongodb://deploy:s%40crt@a:7000,b/app?replicaSet=rs0&prefix=p%3A&patience=250ms&lazy=true&collection=c";
         let mongo = Mongo::from_url(url).unwrap();
         assert_eq!(mongo.address(), "a:7000,b:27017/app");
-        assert_eq!((mongo.opening, mongo.patience), (Opening::Lazy, Some(Duration::from_millis(250))));
         assert_eq!(mongo.place, Place { database: "app".into(), collection: "c".into() });
-        assert_eq!(mongo.prefix, Prefix::new("p:").unwrap());
+        let expected = CommonParameters {
+            prefix: Prefix::new("p:").unwrap(),
+            patience: Some(Duration::from_millis(250)),
+            opening: Opening::Lazy,
+        };
+        assert_eq!(mongo.common, expected);
         let Reach::Url(theirs) = &mongo.reach else { panic!() };
         assert_eq!(theirs.replica_set.as_deref(), Some("rs0"));
         let plain = Mongo::from_url("mongodb://h?retryWrites=true&w=majority").unwrap();

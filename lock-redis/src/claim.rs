@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::driver::{
     Attempt, Busy, Call, Claim, Grant, LossReason, Release, Renewal, Request, Subscription, Watched,
+    whole_millis,
 };
 use lock_core::{Effect, Error, FencingToken, Instant, Result};
 use redis::Value;
@@ -58,7 +59,7 @@ impl RedisClaim {
         for _ in 0..2 {
             let link = self.server.primary(call).await?;
             let mut command = scripts::GRANT.on(&[self.key.as_bytes(), &self.token]);
-            command.arg(&self.value).arg(millis(self.request.ttl)).arg(link.deadline(call));
+            command.arg(&self.value).arg(whole_millis(self.request.ttl)).arg(link.deadline(call));
             let answer = self.server.run_on(&link, call, &scripts::GRANT, command).await?;
             match answer.fields[..] {
                 [1, token, left] => return granted(token, left).ok_or_else(|| answer.unexpected()),
@@ -141,7 +142,7 @@ impl Claim for RedisClaim {
     async fn renew(&mut self, ttl: Duration) -> Result<Renewal> {
         let call = &Call::begin(&self.request.clock, self.request.patience);
         self.longest = self.longest.max(ttl);
-        let [ttl, longest] = [ttl, self.longest].map(|ttl| millis(ttl).to_string());
+        let [ttl, longest] = [ttl, self.longest].map(|ttl| whole_millis(ttl).to_string());
         let answer = self.run(call, &scripts::RENEW, &[ttl.as_bytes(), longest.as_bytes()]).await?;
         match answer.fields[..] {
             [1, left] => Ok(Renewal::Held { valid_for: duration(left), age: Duration::ZERO }),
@@ -186,21 +187,9 @@ pub(crate) fn duration(millis: i64) -> Duration {
     Duration::from_millis(u64::try_from(millis).unwrap_or(0))
 }
 
-/// Converts a ttl to the server's milliseconds, rounded up: never less than was asked for.
-fn millis(ttl: Duration) -> u64 {
-    u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_ttl_is_rounded_up() {
-        assert_eq!(millis(Duration::from_nanos(1)), 1);
-        assert_eq!(millis(Duration::from_micros(10_001)), 11);
-        assert_eq!(millis(Duration::from_secs(30)), 30_000);
-    }
 
     #[test]
     fn a_key_without_end_is_no_lock() {

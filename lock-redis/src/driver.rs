@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Call, Claim, Context, Driver, Finding, Inspection, Request, Revocation, Revoked, When,
+    Call, Claim, Context, Driver, Finding, Inspection, Opening, Request, Revocation, Revoked, When,
 };
 use lock_core::{Error, Info, Name, Result};
 use redis::Value;
@@ -14,7 +14,7 @@ use crate::check;
 use crate::claim::{RedisClaim, duration};
 use crate::scripts::{self, Answer, unexpected};
 use crate::server::Server;
-use crate::settings::{Opening, Redis};
+use crate::settings::Redis;
 use crate::side::{Kind, side_key};
 use crate::value::{self, Seen};
 
@@ -24,7 +24,7 @@ pub(crate) struct RedisDriver(Arc<Server>);
 
 impl RedisDriver {
     pub(crate) async fn open(redis: Redis, context: Context) -> Result<RedisDriver> {
-        let (opening, patience) = (redis.opening, context.patience);
+        let (opening, patience) = (redis.common.opening, context.patience);
         let server = Arc::new(Server::new(redis, context)?);
         if opening == Opening::Waits {
             let clock = server.clock.clone();

@@ -1,16 +1,46 @@
 //! One connection together with its estimate of the server's clock. Both are replaced together: an estimate that was
 //! made on another connection may belong to another server.
 
-use lock_core::driver::{Call, Drift, ServerClock};
-use lock_core::{Clock, Result};
-use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, PushInfo, PushKind, RedisResult, Value};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_core::driver::{Call, Connect, Drift, ServerClock};
+use lock_core::{Clock, Effect, Result};
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Cmd, PushInfo, PushKind, RedisResult, Value};
 
 use crate::calls::Calls;
 use crate::errors;
 use crate::facts::Facts;
+use crate::profile::Profile;
+
+/// Opens connections to the server, and records what each of them shows of it.
+pub(crate) struct Connector {
+    pub(crate) client: redis::Client,
+    pub(crate) profile: Arc<Profile>,
+    /// How long opening a connection may take.
+    pub(crate) patience: Duration,
+}
+
+#[async_trait]
+impl Connect for Connector {
+    type Connection = Link;
+
+    /// Takes as long as the client's patience, though a call may have less: a node of several has 50 ms for an answer.
+    async fn connect(&self, call: &Call) -> Result<Link> {
+        let opening = Call::begin(call.clock(), self.patience);
+        let link = opening.within(Link::open(&self.client, opening.clock())).await;
+        let link = link.unwrap_or_else(|| Err(opening.out_of_time(Effect::NotApplied)))?;
+        self.profile.learn(&link.facts);
+        Ok(link)
+    }
+
+    fn is_usable(&self, link: &Link) -> bool {
+        !link.is_closed()
+    }
+}
 
 /// A connection to the server.
 #[derive(Debug)]
@@ -24,7 +54,7 @@ pub(crate) struct Link {
 
 impl Link {
     /// Connects, and asks the server for its time and its facts. Has no time limit of its own: the caller sets one.
-    pub(crate) async fn open(client: &redis::Client, clock: &Clock) -> Result<Link> {
+    async fn open(client: &redis::Client, clock: &Clock) -> Result<Link> {
         #[cfg(feature = "tls")]
         if matches!(client.get_connection_info().addr(), redis::ConnectionAddr::TcpTls { .. }) {
             lock_core::driver::check_tls_provider()?;
@@ -41,7 +71,7 @@ impl Link {
         self.calls.send(command).await
     }
 
-    pub(crate) fn is_closed(&self) -> bool {
+    fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
 

@@ -1,20 +1,16 @@
 //! What this server guarantees, kept in memory so that reading it needs no request.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::Info;
-use lock_core::driver::{Fencing, Lease, Prefix, Wakes};
+use lock_core::driver::{CurrentInfo, Fencing, Lease, Prefix, Wakes};
 
 use crate::facts::Facts;
 
 /// The driver's [`Info`], updated with each new connection.
 #[derive(Debug)]
-pub(crate) struct Profile {
-    info: RwLock<Arc<Info>>,
-    /// The database, and the prefix of all names in it.
-    place: String,
-}
+pub(crate) struct Profile(CurrentInfo);
 
 /// How far the server's clock may fall back: the server forgets a token this long after the time that the token stands
 /// for. `scripts/grant.lua` has the same number in milliseconds.
@@ -30,27 +26,22 @@ const CLOCK: &str = "the server's wall clock. Two holders are possible for the t
 impl Profile {
     pub(crate) fn new(address: String, database: i64, prefix: &Prefix) -> Profile {
         let info = describe(address, &Facts::default(), Wakes::Pushed);
-        Profile { info: RwLock::new(Arc::new(info)), place: format!("{database} {}", prefix.as_str()) }
+        Profile(CurrentInfo::new(info, format!("{database} {}", prefix.as_str())))
     }
 
     pub(crate) fn get(&self) -> Arc<Info> {
-        self.info.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.get()
     }
 
     /// Takes over what a new connection reported: the server behind it may be another one.
     pub(crate) fn learn(&self, facts: &Facts) {
-        let mut info = self.info.write().unwrap_or_else(PoisonError::into_inner);
-        let identity = facts.run.as_ref().map(|run| format!("{run} {}", self.place));
-        let mut found = describe(info.server.clone(), facts, info.wakes);
-        found.identity = identity;
-        *info = Arc::new(found);
+        self.0.learn(facts.run.as_deref(), |info| describe(info.server.clone(), facts, info.wakes));
     }
 
     /// Records whether the server granted or refused a subscription.
     pub(crate) fn learn_wakes(&self, wakes: Wakes) {
-        let mut info = self.info.write().unwrap_or_else(PoisonError::into_inner);
-        if info.wakes != wakes {
-            Arc::make_mut(&mut info).wakes = wakes;
+        if self.0.get().wakes != wakes {
+            self.0.change(|info| info.wakes = wakes);
         }
     }
 }

@@ -2,15 +2,15 @@
 //! and calls on it that end in time.
 
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::driver::{Call, Prefix, Subscription};
-use lock_core::{Clock, Effect, Error, Name, Random, Result};
+use lock_core::driver::{Call, Prefix, Slot, Subscription};
+use lock_core::{Clock, Effect, Name, Random, Result};
 use redis::{Cmd, ErrorKind, ProtocolVersion, RedisResult, ServerErrorKind, Value};
 
 use crate::errors;
-use crate::link::Link;
+use crate::link::{Connector, Link};
 use crate::profile::Profile;
 use crate::scripts::{Answer, Script};
 use crate::settings::Redis;
@@ -20,23 +20,18 @@ use crate::wakes::Wakes;
 /// What all claims of a client share.
 #[derive(Debug)]
 pub(crate) struct Server {
-    client: redis::Client,
     pub(crate) clock: Clock,
     pub(crate) random: Random,
     pub(crate) prefix: Prefix,
     pub(crate) profile: Arc<Profile>,
     pub(crate) wakes: Wakes,
-    current: Mutex<Option<Arc<Link>>>,
-    /// How long opening a connection may take.
-    patience: Duration,
-    /// Held while a connection is being opened; other calls that need one wait for it.
-    opening: Arc<tokio::sync::Mutex<()>>,
+    links: Slot<Connector>,
 }
 
 impl Server {
     pub(crate) fn new(redis: Redis, context: lock_core::driver::Context) -> Result<Server> {
         let database = redis.connection.redis_settings().db();
-        let profile = Arc::new(Profile::new(redis.address(), database, &redis.prefix));
+        let profile = Arc::new(Profile::new(redis.address(), database, &redis.common.prefix));
         // RESP3, because only with it does redis report the end of a connection on which no command is under way.
         let speaking = |protocol| {
             let login = redis.connection.redis_settings().clone().set_protocol(protocol);
@@ -45,16 +40,14 @@ impl Server {
         };
         let client = speaking(ProtocolVersion::RESP3)?;
         let wakes = Wakes::new(speaking(ProtocolVersion::RESP2)?, profile.clone(), context.clone());
+        let connector = Connector { client, profile: profile.clone(), patience: context.patience };
         Ok(Server {
-            client,
             clock: context.clock,
             random: context.random,
-            prefix: redis.prefix,
+            prefix: redis.common.prefix,
             profile,
             wakes,
-            current: Mutex::default(),
-            patience: context.patience,
-            opening: Arc::default(),
+            links: Slot::new(connector),
         })
     }
 
@@ -71,7 +64,7 @@ impl Server {
     }
 
     /// Runs a script that writes, and returns the numbers that it answered.
-    pub(crate) async fn run(self: &Arc<Self>, call: &Call, script: &Script, command: Cmd) -> Result<Answer> {
+    pub(crate) async fn run(&self, call: &Call, script: &Script, command: Cmd) -> Result<Answer> {
         let link = self.primary(call).await?;
         self.run_on(&link, call, script, command).await
     }
@@ -112,7 +105,7 @@ impl Server {
     }
 
     /// Sends a plain command.
-    pub(crate) async fn ask(self: &Arc<Self>, call: &Call, command: &Cmd) -> Result<Value> {
+    pub(crate) async fn ask(&self, call: &Call, command: &Cmd) -> Result<Value> {
         let link = self.link(call).await?;
         self.within(&link, call, pin!(link.send(command))).await
     }
@@ -133,12 +126,12 @@ impl Server {
             Some(Ok(value)) => Ok(value),
             Some(Err(e)) => {
                 if errors::ends_connection(&e) {
-                    self.give_up(link);
+                    self.links.give_up(link);
                 }
                 Err(errors::asking(e))
             }
             None => {
-                self.give_up(link);
+                self.links.give_up(link);
                 Err(call.out_of_time(Effect::Unknown))
             }
         }
@@ -147,9 +140,9 @@ impl Server {
     /// Returns the connection, for a command that writes. A replica is refused even if it takes writes. If the server
     /// was a replica when it was connected to, this connects anew: it may have been promoted since, or its address may
     /// lead to another server.
-    pub(crate) async fn primary(self: &Arc<Self>, call: &Call) -> Result<Arc<Link>> {
-        if let Some(known) = self.usable().filter(|link| link.facts.is_replica()) {
-            self.give_up(&known);
+    pub(crate) async fn primary(&self, call: &Call) -> Result<Arc<Link>> {
+        if let Some(known) = self.links.usable().filter(|link| link.facts.is_replica()) {
+            self.links.give_up(&known);
         }
         let link = self.link(call).await?;
         match link.facts.is_replica() {
@@ -159,52 +152,7 @@ impl Server {
     }
 
     /// Returns the connection; opens one if there is none. If this fails, nothing has been asked.
-    pub(crate) async fn link(self: &Arc<Self>, call: &Call) -> Result<Arc<Link>> {
-        match self.usable() {
-            Some(link) => Ok(link),
-            // On the heap: otherwise every call's future would reserve space for it, and almost none needs it.
-            None => Box::pin(call.clock().timeout(call.left(), self.open()))
-                .await
-                .unwrap_or_else(|| Err(call.out_of_time(Effect::NotApplied))),
-        }
-    }
-
-    /// Opens a connection in a task of its own. If opening takes longer than this call may, the calls after it still
-    /// get the connection.
-    async fn open(self: &Arc<Self>) -> Result<Arc<Link>> {
-        let opening = self.opening.clone().lock_owned().await;
-        // Another call opened it while this one waited for its turn.
-        if let Some(link) = self.usable() {
-            return Ok(link);
-        }
-        let server = self.clone();
-        let task = tokio::spawn(async move {
-            let _opening = opening;
-            let call = &Call::begin(&server.clock, server.patience);
-            let link = server.clock.timeout(server.patience, Link::open(&server.client, &server.clock)).await;
-            let link = Arc::new(link.unwrap_or_else(|| Err(call.out_of_time(Effect::NotApplied)))?);
-            server.profile.learn(&link.facts);
-            *server.current() = Some(link.clone());
-            Ok(link)
-        });
-        task.await.unwrap_or_else(|e| {
-            Err(Error::unavailable(Effect::NotApplied, "connecting ended early").with_source(e))
-        })
-    }
-
-    fn usable(&self) -> Option<Arc<Link>> {
-        self.current().as_ref().filter(|link| !link.is_closed()).cloned()
-    }
-
-    fn give_up(&self, link: &Arc<Link>) {
-        let mut current = self.current();
-        if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, link)) {
-            *current = None;
-        }
-    }
-
-    fn current(&self) -> MutexGuard<'_, Option<Arc<Link>>> {
-        // Nothing that can panic runs under this lock.
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) async fn link(&self, call: &Call) -> Result<Arc<Link>> {
+        self.links.get(call).await
     }
 }

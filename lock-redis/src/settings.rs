@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::driver::{Location, Prefix};
+use lock_core::driver::{CommonParameters, Location, Opening, Prefix};
 use lock_core::{Client, Error, Options, Result};
 use redis::io::tcp::socket2::TcpKeepalive;
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
@@ -21,16 +21,7 @@ use crate::driver::RedisDriver;
 #[derive(Clone, Debug)]
 pub struct Redis {
     pub(crate) connection: ConnectionInfo,
-    pub(crate) prefix: Prefix,
-    pub(crate) opening: Opening,
-    patience: Option<Duration>,
-}
-
-/// Whether opening waits for the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Opening {
-    Waits,
-    Lazy,
+    pub(crate) common: CommonParameters,
 }
 
 const PARAMETERS: &str =
@@ -53,14 +44,10 @@ impl Redis {
     /// `Unsupported` for TLS in a build without the feature `tls`.
     pub fn from_url(url: &str) -> Result<Redis> {
         let mut url = Location::parse(url)?;
-        if url.base().contains('#') {
-            return Err(Error::invalid("a Redis URL has no #fragment; escape the character as %23"));
-        }
+        url.refuse_fragment()?;
         let connection = parse_base(&url)?;
         let mut redis = Redis::from(connection);
-        redis.prefix = url.take_prefix()?;
-        redis.patience = url.take_duration("patience")?;
-        redis.opening = take_opening(&mut url)?;
+        redis.common = url.take_common()?;
         match redis.connection.addr() {
             ConnectionAddr::Unix(_) => redis.take_login(&mut url)?,
             ConnectionAddr::TcpTls { .. } => redis.take_certificates(&mut url)?,
@@ -76,7 +63,7 @@ impl Redis {
     ///
     /// `Invalid` as [`Prefix::new`] says.
     pub fn prefix(mut self, prefix: &str) -> Result<Redis> {
-        self.prefix = Prefix::new(prefix)?;
+        self.common.prefix = Prefix::new(prefix)?;
         Ok(self)
     }
 
@@ -85,7 +72,7 @@ impl Redis {
     /// If the server is not reachable or refuses, the first call returns that error instead.
     #[must_use]
     pub fn lazy(mut self) -> Redis {
-        self.opening = Opening::Lazy;
+        self.common.opening = Opening::Lazy;
         self
     }
 
@@ -100,11 +87,7 @@ impl Redis {
     /// `Unsupported` for TLS in a build without the feature `tls`, `Invalid` outside a tokio runtime or for a patience
     /// below 1 ms.
     pub async fn open(self, options: Options) -> Result<Client> {
-        let options = match self.patience {
-            Some(patience) => options.patience(patience),
-            None => options,
-        };
-        let address = self.address();
+        let (options, address) = (self.common.apply_to(options), self.address());
         options.open("redis", &address, |context| RedisDriver::open(self, context)).await
     }
 
@@ -136,19 +119,14 @@ impl Redis {
 
     #[cfg(feature = "tls")]
     fn take_certificates(&mut self, url: &mut Location) -> Result<()> {
-        let root_cert = url.take("ca").map(|path| read_pem(url, "ca", &path, "CERTIFICATE")).transpose()?;
-        let client_tls = match (url.take("cert"), url.take("key")) {
-            (Some(cert), Some(key)) => Some(redis::ClientTlsConfig {
-                client_cert: read_pem(url, "cert", &cert, "CERTIFICATE")?,
-                client_key: read_pem(url, "key", &key, "PRIVATE KEY")?,
-            }),
-            (None, None) => None,
-            _ => {
-                return Err(Error::invalid(
-                    "cert and key go together: the client's certificate and its private key",
-                ));
-            }
-        };
+        use lock_core::driver::{CertificateNames, Certificates, ClientCertificate};
+
+        let Certificates { ca, client } = url.take_certificates(&CertificateNames::default())?;
+        let root_cert = ca.map(|ca| ca.text().into());
+        let client_tls = client.map(|ClientCertificate { cert, key }| redis::ClientTlsConfig {
+            client_cert: cert.text().into(),
+            client_key: key.text().into(),
+        });
         if root_cert.is_some() || client_tls.is_some() {
             let certificates = redis::TlsCertificates { client_tls, root_cert };
             let client = redis::Client::build_with_tls(self.connection.clone(), certificates)
@@ -168,12 +146,8 @@ impl From<ConnectionInfo> for Redis {
     /// Takes a server as redis' own options describe it, without a prefix and not lazy. Its sockets always get nodelay.
     /// They get keepalive and a user timeout unless the options set their own.
     fn from(connection: ConnectionInfo) -> Redis {
-        Redis {
-            connection: with_sockets_that_notice(connection),
-            prefix: Prefix::default(),
-            opening: Opening::Waits,
-            patience: None,
-        }
+        let connection = with_sockets_that_notice(connection);
+        Redis { connection, common: CommonParameters::default() }
     }
 }
 
@@ -196,27 +170,6 @@ fn parse_base(url: &Location) -> Result<ConnectionInfo> {
 #[cfg(not(feature = "tls"))]
 fn without_tls() -> Error {
     Error::unsupported("this build of lock-redis can't do TLS: its feature `tls` is off")
-}
-
-fn take_opening(url: &mut Location) -> Result<Opening> {
-    match url.take("lazy").as_deref() {
-        None | Some("false") => Ok(Opening::Waits),
-        Some("true") => Ok(Opening::Lazy),
-        Some(other) => Err(Error::invalid(format!("{}: true or false", url.shown("lazy", other)))),
-    }
-}
-
-#[cfg(feature = "tls")]
-fn read_pem(url: &Location, parameter: &str, path: &str, what: &str) -> Result<Vec<u8>> {
-    let file = url.shown(parameter, path);
-    let pem = std::fs::read(path)
-        .map_err(|e| Error::invalid(format!("{file} can't be read: {e}")).with_source(e))?;
-    // redis would take a file without any PEM block for an empty list of roots, and the handshake would fail with an
-    // error that doesn't name the file.
-    if !String::from_utf8_lossy(&pem).contains(&format!("{what}-----")) {
-        return Err(Error::invalid(format!("{file} holds no {what} in PEM form")));
-    }
-    Ok(pem)
 }
 
 /// How long a peer may be silent before its connection counts as dead. No call waits for this: a dead connection is to
@@ -249,7 +202,12 @@ mod tests {
         let login = redis.connection.redis_settings();
         assert_eq!(redis.address(), "host:7000 (database 3)");
         assert_eq!((login.username(), login.password(), login.db()), (Some("deploy"), Some("s@crt"), 3));
-        assert_eq!((redis.opening, redis.patience), (Opening::Lazy, Some(Duration::from_millis(250))));
+        let expected = CommonParameters {
+            prefix: Prefix::new("app:").unwrap(),
+            patience: Some(Duration::from_millis(250)),
+            opening: Opening::Lazy,
+        };
+        assert_eq!(redis.common, expected);
         assert!(redis.connection.tcp_settings().nodelay());
         assert!(redis.connection.tcp_settings().keepalive().is_some());
         assert_eq!(Redis::from_url("valkey://[::1]").unwrap().address(), "::1:6379");
@@ -317,6 +275,6 @@ mod tests {
         let redis = Redis::from(&client).prefix("a:").unwrap();
         assert_eq!(redis.address(), "h:1234 (database 5)");
         assert_eq!(redis.connection.redis_settings().password(), Some("p"));
-        assert_eq!(redis.opening, Opening::Waits);
+        assert_eq!((redis.common.prefix.as_str(), redis.common.opening), ("a:", Opening::Waits));
     }
 }

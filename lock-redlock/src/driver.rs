@@ -2,12 +2,13 @@
 
 mod revoking;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Claim, Context, Driver, Finding, Inspection, Level, Prefix, Request, Revocation, Revoked, When,
+    Claim, CommonParameters, Context, CurrentInfo, Driver, Finding, Inspection, Level, Opening, Prefix,
+    Request, Revocation, Revoked, When,
 };
 use lock_core::{Clock, Effect, Error, ErrorKind, Info, Name, Random, Result};
 use lock_redis::node::{Kind, VoteRegistry, beside, key};
@@ -24,7 +25,7 @@ use crate::settings::Redlock;
 pub(crate) struct RedlockDriver {
     quorum: Quorum<RedisNode>,
     prefix: Prefix,
-    info: Mutex<Arc<Info>>,
+    info: CurrentInfo,
     registry: Arc<VoteRegistry>,
     random: Random,
     clock: Clock,
@@ -33,7 +34,8 @@ pub(crate) struct RedlockDriver {
 impl RedlockDriver {
     pub(crate) async fn open(redlock: Redlock, context: Context) -> Result<RedlockDriver> {
         let server = redlock.address();
-        let Redlock { nodes, prefix, max_ttl, node_patience, .. } = redlock;
+        let Redlock { nodes, common, max_ttl, node_patience } = redlock;
+        let CommonParameters { prefix, opening, .. } = common;
         let registry = Arc::<VoteRegistry>::default();
         let nodes: Vec<Arc<RedisNode>> = nodes
             .into_iter()
@@ -41,22 +43,24 @@ impl RedlockDriver {
                 RedisNode::new(redis, context.clone(), &prefix, max_ttl, registry.clone()).map(Arc::new)
             })
             .collect::<Result<_>>()?;
-        let info = Mutex::new(Arc::new(describe(server, nodes.len(), max_ttl)));
+        let database = nodes.first().map_or(0, |node| node.database());
+        let place = format!("{database} {}", prefix.as_str());
+        let info = CurrentInfo::new(describe(server, nodes.len(), max_ttl), place);
         let quorum = Quorum::new(nodes, context.clock.clone(), node_patience);
         let (random, clock) = (context.random.clone(), context.clock.clone());
         let driver = RedlockDriver { quorum, prefix, info, registry, random, clock };
-        driver.ready(&context).await?;
+        if opening == Opening::Waits {
+            driver.ready(&context).await?;
+        }
         Ok(driver)
     }
 
     /// Returns which servers these are, if all of them have been asked.
-    fn identity(&self) -> Option<String> {
+    fn servers(&self) -> Option<String> {
         let nodes = self.quorum.nodes();
-        let mut databases: Vec<i64> = nodes.iter().map(|node| node.database()).collect();
-        databases.dedup();
         // Different databases would have to be listed in the order of their servers.
-        let [database] = databases[..] else { return None };
-        Some(format!("{} {database} {}", self.registry.all(nodes.len())?, self.prefix.as_str()))
+        let have_one_database = nodes.iter().all(|node| node.database() == nodes[0].database());
+        have_one_database.then(|| self.registry.all(nodes.len())).flatten()
     }
 
     /// Waits until a majority can be asked, and then for the others as long as one node may take. A second address of a
@@ -133,13 +137,8 @@ impl RedlockDriver {
 #[async_trait]
 impl Driver for RedlockDriver {
     fn info(&self) -> Arc<Info> {
-        let identity = self.identity();
-        // Nothing that can panic runs under this lock.
-        let mut info = self.info.lock().unwrap_or_else(PoisonError::into_inner);
-        if info.identity != identity {
-            Arc::make_mut(&mut info).identity = identity;
-        }
-        info.clone()
+        self.info.learn_server(self.servers().as_deref());
+        self.info.get()
     }
 
     fn claim(&self, request: Request) -> Box<dyn Claim> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::driver::{Context, Finding, Level, Prefix, Revoked, Subscription};
+use lock_core::driver::{Context, Finding, Level, Prefix, Revoked, Subscription, whole_millis};
 use lock_core::{Effect, Error, FencingToken, Result};
 use lock_redis::Redis;
 use lock_redis::node::{
@@ -81,7 +81,7 @@ impl RedisNode {
     }
 
     async fn check_vote(&self, patience: Duration) -> Result<Finding> {
-        let arguments = |_| vec![text(millis(self.max_ttl))];
+        let arguments = |_| vec![text(whole_millis(self.max_ttl))];
         let answer = self.node.run(patience, &VOTE, &[&self.marker, &self.quarantine], arguments).await?;
         let (level, message) = match numbers(&answer)?[..] {
             [1, 0] => (Level::Good, "it has its vote".to_owned()),
@@ -156,7 +156,7 @@ impl RedisNode {
 
     /// Gives the node its vote, because an operator says that no client holds a lock.
     pub(crate) async fn mark(&self, patience: Duration) -> Result<Marked> {
-        let arguments = |_| vec![text(millis(self.max_ttl))];
+        let arguments = |_| vec![text(whole_millis(self.max_ttl))];
         let answer = self.node.run(patience, &MARK, &[&self.marker, &self.quarantine], arguments).await?;
         match numbers(&answer)?[..] {
             [0, 0] => Ok(Marked::Already),
@@ -180,7 +180,7 @@ impl Node for RedisNode {
         // attempt is sent once more.
         for _ in 0..2 {
             let arguments = |deadline| {
-                let numbers = [millis(ask.ttl), deadline, 0, millis(self.max_ttl)];
+                let numbers = [whole_millis(ask.ttl), deadline, 0, whole_millis(self.max_ttl)];
                 let value = ask.value.as_bytes().to_vec();
                 let earlier = ask.earlier.iter().map(|earlier| earlier.as_bytes().to_vec());
                 std::iter::once(value).chain(numbers.map(text)).chain(earlier).collect()
@@ -226,7 +226,7 @@ impl Node for RedisNode {
             let value = ask.value.as_bytes().to_vec();
             let numbers = [granted.get().to_string(), token.get().to_string(), String::new()];
             let numbers = numbers.map(String::into_bytes);
-            std::iter::once(value).chain(numbers).chain([text(millis(self.max_ttl))]).collect()
+            std::iter::once(value).chain(numbers).chain([text(whole_millis(self.max_ttl))]).collect()
         };
         let answer = self.node.run(patience, &RAISE, &self.guarded(&ask.keys), arguments).await?;
         match numbers(&answer)?[..] {
@@ -237,8 +237,9 @@ impl Node for RedisNode {
     }
 
     async fn renew(&self, ask: Ask, patience: Duration) -> Result<Kept> {
-        let arguments =
-            |_| vec![ask.value.as_bytes().to_vec(), text(millis(ask.ttl)), text(millis(ask.longest))];
+        let arguments = |_| {
+            vec![ask.value.as_bytes().to_vec(), text(whole_millis(ask.ttl)), text(whole_millis(ask.longest))]
+        };
         let answer = self.node.run(patience, RENEW, &[&ask.keys.lock], arguments).await?;
         match numbers(&answer)?[..] {
             [1, left] => Ok(Kept::Yes { left: duration(left).unwrap_or_default() }),
@@ -253,7 +254,7 @@ impl Node for RedisNode {
         let arguments = |deadline| {
             let value = ask.value.as_bytes().to_vec();
             let token = token.get().to_string().into_bytes();
-            vec![value, text(millis(ask.ttl)), text(deadline), token]
+            vec![value, text(whole_millis(ask.ttl)), text(deadline), token]
         };
         let answer = self.node.run(patience, &REFILL, &[&ask.keys.lock, &ask.keys.token], arguments).await?;
         match numbers(&answer)?[..] {
@@ -295,11 +296,6 @@ fn positive(token: i64) -> Option<FencingToken> {
 /// Converts the time left, which the server answered in milliseconds; `None` without expiry.
 fn duration(millis: i64) -> Option<Duration> {
     (millis != -1).then(|| Duration::from_millis(u64::try_from(millis).unwrap_or(0)))
-}
-
-/// Converts a ttl to the server's milliseconds, rounded up: never less than was asked for.
-fn millis(ttl: Duration) -> i64 {
-    i64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX)
 }
 
 fn text(number: i64) -> Vec<u8> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::driver::{Location, Prefix};
+use lock_core::driver::{CommonParameters, Location, Opening, Prefix};
 use lock_core::{Client, Error, ErrorKind, Options, Result};
 use lock_redis::Redis;
 
@@ -21,10 +21,9 @@ use crate::driver::RedlockDriver;
 #[derive(Clone, Debug)]
 pub struct Redlock {
     pub(crate) nodes: Vec<Redis>,
-    pub(crate) prefix: Prefix,
+    pub(crate) common: CommonParameters,
     pub(crate) max_ttl: Duration,
     pub(crate) node_patience: Duration,
-    patience: Option<Duration>,
 }
 
 /// The default of [`Redlock::max_ttl`].
@@ -34,15 +33,19 @@ const NODE_PATIENCE: Duration = Duration::from_millis(50);
 /// The most servers that are allowed. More have not been tried.
 const MOST_NODES: usize = 15;
 
-const PARAMETERS: &str = "max_ttl, node_patience, prefix, patience; with rediss nodes also ca, cert, key";
+/// The port of a node that the URL names without one.
+const PORT: u16 = 6379;
+
+const PARAMETERS: &str =
+    "max_ttl, node_patience, prefix, patience, lazy; with redlocks:// also ca, cert, key";
 
 impl Redlock {
     /// Parses a URL: `redlock://[user:password@]host1[:port],host2[:port],…[/db]`; `redlocks://…` for TLS.
     ///
     /// Parameters: `max_ttl` (the longest ttl, and how long a node that may have forgotten locks has no vote; 30 s; all
     /// clients of the nodes must agree on it), `node_patience` (how long one node may take for one answer; 50 ms),
-    /// `prefix` (put before every name on the servers), `patience` (how long one request of a lock may take); with TLS
-    /// `ca`, `cert`, `key` as for one server.
+    /// `prefix` (put before every name on the servers), `patience` (how long one request of a lock may take),
+    /// `lazy=true` (opening doesn't wait for the servers); with TLS `ca`, `cert`, `key` as for one server.
     ///
     /// # Errors
     ///
@@ -55,23 +58,15 @@ impl Redlock {
             "redlocks" => "rediss",
             other => return Err(Error::invalid(format!("{other}:// is neither redlock:// nor redlocks://"))),
         };
-        let (before, hosts, after) = parts(location.base());
-        let (before, after) = (before.to_owned(), after.to_owned());
-        let hosts: Vec<String> = hosts.split(',').map(str::to_owned).collect();
-        let mut certificates = String::new();
-        for parameter in ["ca", "cert", "key"] {
-            if let Some(path) = location.take(parameter) {
-                let glue = if certificates.is_empty() { '?' } else { '&' };
-                certificates = format!("{certificates}{glue}{parameter}={path}");
-            }
-        }
-        let nodes = hosts
-            .iter()
-            .map(|host| Redis::from_url(&format!("{scheme}://{before}{host}{after}{certificates}")));
-        let nodes: Result<_> = nodes.collect();
+        let certificates = location.take_query(&["ca", "cert", "key"]);
+        let question_mark = if certificates.is_empty() { "" } else { "?" };
+        let node = |host| {
+            let base = location.base_of(scheme, &host);
+            Redis::from_url(&format!("{base}{question_mark}{certificates}"))
+        };
+        let nodes: Result<_> = location.hosts(PORT)?.into_iter().map(node).collect();
         let mut redlock = Redlock::of(nodes.map_err(|e| unquoted(&location, e))?)?;
-        redlock.prefix = location.take_prefix()?;
-        redlock.patience = location.take_duration("patience")?;
+        redlock.common = location.take_common()?;
         if let Some(max_ttl) = location.take_duration("max_ttl")? {
             redlock = redlock.max_ttl(max_ttl)?;
         }
@@ -103,13 +98,8 @@ impl Redlock {
         if let Some(pair) = addresses.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(Error::invalid(format!("{} is named twice: a server has one vote", pair[0])));
         }
-        Ok(Redlock {
-            nodes,
-            prefix: Prefix::default(),
-            max_ttl: MAX_TTL,
-            node_patience: NODE_PATIENCE,
-            patience: None,
-        })
+        let common = CommonParameters::default();
+        Ok(Redlock { nodes, common, max_ttl: MAX_TTL, node_patience: NODE_PATIENCE })
     }
 
     /// Puts `prefix` before every name on the servers.
@@ -118,7 +108,7 @@ impl Redlock {
     ///
     /// `Invalid` as [`Prefix::new`] says.
     pub fn prefix(mut self, prefix: &str) -> Result<Redlock> {
-        self.prefix = Prefix::new(prefix)?;
+        self.common.prefix = Prefix::new(prefix)?;
         Ok(self)
     }
 
@@ -153,11 +143,20 @@ impl Redlock {
         Ok(self)
     }
 
+    /// Makes [`open`](Redlock::open) return without waiting for the servers.
+    ///
+    /// If no majority can be reached, or too many servers refuse, the first call returns that error instead.
+    #[must_use]
+    pub fn lazy(mut self) -> Redlock {
+        self.common.opening = Opening::Lazy;
+        self
+    }
+
     /// Opens a client.
     ///
-    /// It waits until a majority of the servers has answered, for one patience at most. Then it waits for the other
-    /// servers, as long as one node may take for an answer. It has to be called inside a tokio runtime, unless the
-    /// options are [`dedicated`](Options::dedicated).
+    /// Unless lazy, it waits until a majority of the servers has answered, for one patience at most. Then it waits for
+    /// the other servers, as long as one node may take for an answer. It has to be called inside a tokio runtime, unless
+    /// the options are [`dedicated`](Options::dedicated).
     ///
     /// # Errors
     ///
@@ -166,11 +165,7 @@ impl Redlock {
     /// this check is checked at its first request. `Invalid` also outside a tokio runtime and for a patience below 1
     /// ms.
     pub async fn open(self, options: Options) -> Result<Client> {
-        let options = match self.patience {
-            Some(patience) => options.patience(patience),
-            None => options,
-        };
-        let address = self.address();
+        let (options, address) = (self.common.apply_to(options), self.address());
         options.open("redlock", &address, |context| RedlockDriver::open(self, context)).await
     }
 
@@ -178,14 +173,6 @@ impl Redlock {
     pub(crate) fn address(&self) -> String {
         self.nodes.iter().map(Redis::address).collect::<Vec<_>>().join(", ")
     }
-}
-
-/// Splits a URL into the text between the scheme and the hosts, the hosts, and the text after them.
-fn parts(base: &str) -> (&str, &str, &str) {
-    let rest = base.split_once("://").map_or(base, |(_, rest)| rest);
-    let end = rest.find('/').unwrap_or(rest.len());
-    let start = rest[..end].rfind('@').map_or(0, |at| at + 1);
-    (&rest[..start], &rest[start..end], &rest[end..])
 }
 
 /// Returns the error for a node's URL, which has only the certificates' parameters. If the whole URL contains a secret,
@@ -210,7 +197,23 @@ mod tests {
             (redlock.max_ttl, redlock.node_patience),
             (Duration::from_secs(10), Duration::from_millis(5))
         );
+        assert_eq!((redlock.common.prefix.as_str(), redlock.common.opening), ("app:", Opening::Waits));
+        let lazy = Redlock::from_url("redlock://a,b,c?lazy=true&patience=2s").unwrap();
+        assert_eq!(
+            (lazy.common.opening, lazy.common.patience),
+            (Opening::Lazy, Some(Duration::from_secs(2)))
+        );
         assert!(!format!("{redlock:?}").contains("cret"));
+    }
+
+    #[test]
+    #[cfg(feature = "tls")]
+    fn a_files_name_may_have_any_character() {
+        for file in ["/no/such folder/a&b=c", "/no/such/a%b?c"] {
+            let escaped: String = file.bytes().map(|byte| format!("%{byte:02X}")).collect();
+            let error = Redlock::from_url(&format!("redlocks://a,b,c?ca={escaped}")).unwrap_err();
+            assert!(error.message().starts_with(&format!("ca={file} can't be read")), "{error}");
+        }
     }
 
     #[test]
@@ -223,7 +226,8 @@ mod tests {
             "redlock://a,b,",
             "redlock://a,b,c?max_ttl=1ms",
             "redlock://a,b,c?ttl=1s",
-            "redlock://a,b,c?lazy=true",
+            "redlock://a,b,c?lazy=yes",
+            "redlock://a,b,c?ca=/x",
             "redis://a,b,c",
         ] {
             let error = Redlock::from_url(bad).expect_err(bad);

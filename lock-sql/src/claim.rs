@@ -8,13 +8,14 @@ use async_trait::async_trait;
 use lock_core::driver::{Attempt, Call, Claim, LossReason, Release, Renewal, Request, Watched};
 use lock_core::{Error, Instant, Result};
 
+use crate::on_first_use::OnFirstUse;
 use crate::row::Row;
 use crate::table::{Course, Key, Listener, Table};
 
 /// One owner's claim on one lock.
 #[derive(Debug)]
 pub(crate) struct SqlClaim<T> {
-    table: Arc<T>,
+    table: Arc<OnFirstUse<T>>,
     request: Request,
     key: Key,
     listening: Option<Box<dyn Listener>>,
@@ -35,8 +36,8 @@ struct Seen {
 }
 
 impl<T: Table> SqlClaim<T> {
-    pub(crate) fn new(table: Arc<T>, request: Request) -> SqlClaim<T> {
-        let key = table.key(&request.name);
+    pub(crate) fn new(table: Arc<OnFirstUse<T>>, request: Request) -> SqlClaim<T> {
+        let key = table.offline().key(&request.name);
         SqlClaim { table, request, key, listening: None, seen: Seen::default() }
     }
 
@@ -48,13 +49,14 @@ impl<T: Table> SqlClaim<T> {
     /// doesn't know the new holder; the next attempt does. A waiter that is not told when the lease ends would sleep
     /// past its end.
     async fn ask(&self, call: &Call, course: Course) -> Result<Attempt> {
-        let mut outcome = self.table.attempt(call, &self.key, &self.request, course).await?;
+        let table = self.table.opened(call).await?;
+        let mut outcome = table.attempt(call, &self.key, &self.request, course).await?;
         for _ in 0..RACE_RETRIES {
             let has_lost = matches!(&outcome, Attempt::Busy(busy) if busy.free_in.is_none());
             if !has_lost || call.left().is_zero() {
                 break;
             }
-            outcome = match self.table.attempt(call, &self.key, &self.request, course).await {
+            outcome = match table.attempt(call, &self.key, &self.request, course).await {
                 // The earlier answer stays true: another owner had the lock.
                 Err(e) if e.is_transient() && !e.may_have_taken_effect() => break,
                 again => again?,
@@ -65,7 +67,7 @@ impl<T: Table> SqlClaim<T> {
 
     /// Finds out why the lock is no longer this owner's.
     async fn cause(&self, call: &Call) -> Result<LossReason> {
-        Ok(match self.table.look(call, &self.key).await? {
+        Ok(match self.table.opened(call).await?.look(call, &self.key).await? {
             Some(row) if row.was_revoked_from(&self.request.owner) => LossReason::Revoked,
             Some(Row { left: Some(_), .. }) => LossReason::Taken,
             _ => LossReason::Gone,
@@ -93,7 +95,9 @@ impl<T: Table> Claim for SqlClaim<T> {
     }
 
     async fn listen(&mut self) -> Result<()> {
-        self.listening = self.table.listen(&self.call(), &self.key, &self.request.name).await?;
+        let call = self.call();
+        let table = self.table.opened(&call).await?;
+        self.listening = table.listen(&call, &self.key, &self.request.name).await?;
         Ok(())
     }
 
@@ -105,7 +109,8 @@ impl<T: Table> Claim for SqlClaim<T> {
     }
 
     async fn watch(&mut self) -> Result<Watched> {
-        match self.table.watch(&self.call(), &self.request.owner).await? {
+        let call = self.call();
+        match self.table.opened(&call).await?.watch(&call, &self.request.owner).await? {
             Some(watching) => self.listening = Some(watching),
             None => {
                 return Err(Error::unsupported(
@@ -118,14 +123,17 @@ impl<T: Table> Claim for SqlClaim<T> {
 
     async fn renew(&mut self, ttl: Duration) -> Result<Renewal> {
         let call = self.call();
-        match self.table.renew(&call, &self.key, &self.request.owner, ttl).await? {
+        match self.table.opened(&call).await?.renew(&call, &self.key, &self.request.owner, ttl).await? {
             Some(left) => Ok(Renewal::Held { valid_for: left, age: Duration::ZERO }),
             None => Ok(Renewal::Lost(self.cause(&call).await?)),
         }
     }
 
     async fn release(&mut self) -> Result<Release> {
-        self.table.release(&self.call(), &self.key, &self.request).await
+        match self.table.if_opened() {
+            Some(table) => table.release(&self.call(), &self.key, &self.request).await,
+            None => Ok(Release::NotHeld),
+        }
     }
 }
 

@@ -4,30 +4,38 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Call, Claim, Driver, Finding, Inspection, Request, Revocation, Revoked};
+use lock_core::driver::{
+    Call, Claim, Context, Driver, Finding, Inspection, Opening, Request, Revocation, Revoked,
+};
 use lock_core::{Clock, Info, Name, Result};
 
 use crate::claim::SqlClaim;
+use crate::on_first_use::OnFirstUse;
 use crate::row::Row;
 use crate::table::Table;
 
 /// The driver of one table of locks.
 #[derive(Debug)]
 pub(crate) struct SqlDriver<T> {
-    table: Arc<T>,
+    table: Arc<OnFirstUse<T>>,
     clock: Clock,
 }
 
 impl<T: Table> SqlDriver<T> {
-    pub(crate) fn new(table: T, clock: Clock) -> SqlDriver<T> {
-        SqlDriver { table: Arc::new(table), clock }
+    pub(crate) async fn open(table: T, opening: Opening, context: Context) -> Result<SqlDriver<T>> {
+        let Context { clock, patience, .. } = context;
+        let table = Arc::new(OnFirstUse::new(table));
+        if opening == Opening::Waits {
+            table.opened(&Call::begin(&clock, patience)).await?;
+        }
+        Ok(SqlDriver { table, clock })
     }
 }
 
 #[async_trait]
 impl<T: Table> Driver for SqlDriver<T> {
     fn info(&self) -> Arc<Info> {
-        self.table.info()
+        self.table.offline().info()
     }
 
     fn claim(&self, request: Request) -> Box<dyn Claim> {
@@ -36,20 +44,23 @@ impl<T: Table> Driver for SqlDriver<T> {
 
     async fn inspect(&self, name: &Name, patience: Duration) -> Result<Inspection> {
         let call = Call::begin(&self.clock, patience);
-        let row = self.table.look(&call, &self.table.key(name)).await?;
+        let table = self.table.opened(&call).await?;
+        let row = table.look(&call, &table.key(name)).await?;
         Ok(Inspection::new(row.and_then(Row::into_holder), None))
     }
 
     async fn revoke(&self, name: &Name, revocation: Revocation) -> Result<Revoked> {
         let call = Call::begin(&self.clock, revocation.patience);
-        self.table.revoke(&call, name, revocation).await
+        self.table.opened(&call).await?.revoke(&call, name, revocation).await
     }
 
     async fn check(&self, patience: Duration) -> Result<Vec<Finding>> {
-        self.table.check(&Call::begin(&self.clock, patience)).await
+        let call = Call::begin(&self.clock, patience);
+        self.table.opened(&call).await?.check(&call).await
     }
 
     async fn init(&self, patience: Duration) -> Result<String> {
-        self.table.init(&Call::begin(&self.clock, patience)).await
+        let call = Call::begin(&self.clock, patience);
+        self.table.opened(&call).await?.init(&call).await
     }
 }

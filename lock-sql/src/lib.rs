@@ -29,7 +29,6 @@
 //! conditions: for SQLite, for example, on which file systems.
 
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod claim;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod driver;
@@ -37,10 +36,10 @@ mod driver;
 mod fence;
 #[cfg(feature = "mysql")]
 pub mod mysql;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+mod on_first_use;
 #[cfg(feature = "postgres")]
 pub mod postgres;
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
-mod profile;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod row;
 #[cfg(any(feature = "mysql", feature = "postgres"))]

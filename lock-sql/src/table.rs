@@ -20,6 +20,9 @@ pub(crate) trait Table: fmt::Debug + Send + Sync + 'static {
 
     fn key(&self, name: &Name) -> Key;
 
+    /// Connects, and creates the table if it is missing. Called before all calls below, until it succeeds.
+    async fn open(&self, call: &Call) -> Result<()>;
+
     /// Reads the lock's row. Writes nothing, and waits for no writer.
     async fn look(&self, call: &Call, key: &Key) -> Result<Option<Row>>;
 

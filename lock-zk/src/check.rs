@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use lock_core::Result;
 use lock_core::driver::{Call, Finding, Level};
+use lock_core::{Error, Result};
 use zookeeper_client::{CreateMode, Error as ZkError, Stat};
 
-use crate::driver::{ZkDriver, not_done};
+use crate::driver::ZkDriver;
 use crate::errors::{self, OLDEST};
 use crate::link::{Failure, Link};
 
@@ -14,9 +14,11 @@ use crate::link::{Failure, Link};
 pub(crate) async fn check(driver: &ZkDriver, patience: Duration) -> Result<Vec<Finding>> {
     let call = Call::begin(&driver.clock, patience);
     let version = loop {
-        let link = driver.query_link.link(&call).await?;
+        let link = driver.ensemble.query_link.link(&call).await?;
         let said = version(&link, &call).await;
-        if let Some(version) = driver.query_link.settle(&link, &call, said).await.map_err(not_done)? {
+        if let Some(version) =
+            driver.ensemble.query_link.settle(&link, &call, said).await.map_err(Error::not_applied)?
+        {
             break version;
         }
     };
@@ -28,7 +30,7 @@ pub(crate) async fn check(driver: &ZkDriver, patience: Duration) -> Result<Vec<F
         encryption(driver),
         folder(driver, &call).await,
         rights(driver, &call).await,
-        tick(driver),
+        tick(driver, &call).await,
     ])
 }
 
@@ -87,12 +89,12 @@ enum Asked {
 
 async fn asked(driver: &ZkDriver, call: &Call, what: Asked) -> Result<Option<Stat>> {
     loop {
-        let link = driver.query_link.link(call).await?;
+        let link = driver.ensemble.query_link.link(call).await?;
         let outcome = match what {
             Asked::Folder => find_or_make(driver, &link, call).await.map(|()| None),
             Asked::Rights => try_rights(driver, &link, call).await.map(Some),
         };
-        if let Some(out) = driver.query_link.settle(&link, call, outcome).await? {
+        if let Some(out) = driver.ensemble.query_link.settle(&link, call, outcome).await? {
             return Ok(out);
         }
     }
@@ -118,8 +120,11 @@ async fn try_rights(driver: &ZkDriver, link: &Link, call: &Call) -> Result<Stat,
     Ok(stat)
 }
 
-fn tick(driver: &ZkDriver) -> Finding {
-    let granted = driver.granted;
+async fn tick(driver: &ZkDriver, call: &Call) -> Finding {
+    let granted = match driver.ensemble.granted(call).await {
+        Ok(granted) => granted,
+        Err(e) => return Finding::new("tick", Level::Unknown, e.message()),
+    };
     let (shortest, longest) = (granted.shortest_ttl(), granted.longest);
     let message = format!(
         "locks rely on pings within the ensemble that take {:?} at most (?tick=); ttls from {shortest:?} to {longest:?}",

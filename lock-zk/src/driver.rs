@@ -5,65 +5,51 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Call, Claim, Context, Driver, Entry, Finding, Inspection, Request, Revocation, Revoked, When,
+    Call, Claim, CommonParameters, Context, Driver, Entry, Finding, Inspection, Opening, Request, Revocation,
+    Revoked, When,
 };
-use lock_core::{Clock, Effect, Error, FencingToken, Info, Name, OwnerBytes, Result};
+use lock_core::{Clock, Error, FencingToken, Info, Name, OwnerBytes, Result};
 use tokio::runtime::Handle;
 use zookeeper_client::{Acls, Error as ZkError, MultiReadResult, Stat};
 
 use crate::check;
 use crate::claim::ZkClaim;
 use crate::directory::{Directory, Folder};
+use crate::ensemble::Ensemble;
 use crate::errors;
-use crate::info::Granted;
 use crate::kind::Kind;
 use crate::layout::{self, Said};
 use crate::link::{Failure, Link, Process, Site};
-use crate::query_link::{LONGEST_TIMEOUT, QueryLink};
-use crate::session::{Sessions, not_opened};
+use crate::session::Sessions;
 use crate::settings::ZooKeeper;
 
 /// The driver of one ensemble.
 #[derive(Debug)]
 pub(crate) struct ZkDriver {
     pub(crate) folder: Arc<Folder>,
-    pub(crate) query_link: QueryLink,
-    pub(crate) granted: Granted,
+    pub(crate) ensemble: Arc<Ensemble>,
     pub(crate) is_encrypted: bool,
     pub(crate) clock: Clock,
     sessions: Arc<Sessions>,
-    info: Arc<Info>,
 }
 
 impl ZkDriver {
     pub(crate) async fn open(zookeeper: ZooKeeper, context: Context) -> Result<ZkDriver> {
         let address = zookeeper.address();
-        let ZooKeeper { reach, chroot, prefix, tick, .. } = zookeeper;
+        let ZooKeeper { reach, chroot, common, tick } = zookeeper;
+        let CommonParameters { prefix, opening, .. } = common;
         let Context { clock, random, patience, .. } = context;
         let acls = if reach.has_login() { Acls::creator_all() } else { Acls::anyone_all() };
         let is_encrypted = reach.is_encrypted();
         let (runtime, process) = (Handle::current(), Process::this());
         let site = Site { reach: Arc::new(reach), clock: clock.clone(), random, runtime, process };
-        let call = Call::begin(&clock, patience);
-        // A server shows which timeouts it grants only by granting them: ask for the shortest and for the longest.
-        let shortest = tick.saturating_mul(2).min(LONGEST_TIMEOUT);
-        let (short, long) = tokio::join!(
-            Link::open(&site, 1, shortest, None, &call),
-            Link::open(&site, 1, LONGEST_TIMEOUT, None, &call),
-        );
-        let short = short.map_err(|why| not_opened(why, &call))?;
-        let long = long.map_err(|why| not_opened(why, &call))?;
-        let granted = Granted::new(tick, short.timeout(), long.timeout());
+        let ensemble = Arc::new(Ensemble::new(site, address, tick));
+        if opening == Opening::Waits {
+            ensemble.granted(&Call::begin(&clock, patience)).await?;
+        }
         let folder = Arc::new(Folder::new(chroot, prefix, acls));
-        Ok(ZkDriver {
-            query_link: QueryLink::new(site.clone(), long),
-            sessions: Arc::new(Sessions::new(site, granted.tick, folder.path().to_owned())),
-            info: Arc::new(granted.describe(address)),
-            folder,
-            granted,
-            is_encrypted,
-            clock,
-        })
+        let sessions = Arc::new(Sessions::new(ensemble.clone(), folder.path().to_owned()));
+        Ok(ZkDriver { folder, ensemble, is_encrypted, clock, sessions })
     }
 
     /// Reads all tickets of the queue, with their data.
@@ -155,14 +141,6 @@ impl ReadTicket {
     }
 }
 
-/// Marks the error of a read as not done: a read changes nothing, even if its outcome is unknown.
-pub(crate) fn not_done(error: Error) -> Error {
-    match error.is_transient() {
-        true => Error::unavailable(Effect::NotApplied, error.message()).with_source(error),
-        false => error,
-    }
-}
-
 fn is_foreign(name: &str) -> Error {
     Error::unsupported(format!(
         "{name} is the node of {}, which would not notice a revoke. Breaking it now (--now) removes the node, and two may \
@@ -174,7 +152,7 @@ fn is_foreign(name: &str) -> Error {
 #[async_trait]
 impl Driver for ZkDriver {
     fn info(&self) -> Arc<Info> {
-        self.info.clone()
+        self.ensemble.info()
     }
 
     fn claim(&self, request: Request) -> Box<dyn Claim> {
@@ -185,9 +163,11 @@ impl Driver for ZkDriver {
     async fn inspect(&self, name: &Name, patience: Duration) -> Result<Inspection> {
         let (call, directory) = (Call::begin(&self.clock, patience), self.folder.of(name));
         loop {
-            let link = self.query_link.link(&call).await?;
+            let link = self.ensemble.query_link.link(&call).await?;
             let read = ZkDriver::read(&directory, &link, &call).await;
-            let Some(tickets) = self.query_link.settle(&link, &call, read).await.map_err(not_done)? else {
+            let Some(tickets) =
+                self.ensemble.query_link.settle(&link, &call, read).await.map_err(Error::not_applied)?
+            else {
                 continue;
             };
             let mut tickets = tickets.into_iter().map(ReadTicket::into_entry);
@@ -199,9 +179,9 @@ impl Driver for ZkDriver {
     async fn revoke(&self, name: &Name, revocation: Revocation) -> Result<Revoked> {
         let (call, directory) = (Call::begin(&self.clock, revocation.patience), self.folder.of(name));
         loop {
-            let link = self.query_link.link(&call).await?;
+            let link = self.ensemble.query_link.link(&call).await?;
             let outcome = ZkDriver::revoke_on(&directory, &revocation, &link, &call).await;
-            if let Some(outcome) = self.query_link.settle(&link, &call, outcome).await? {
+            if let Some(outcome) = self.ensemble.query_link.settle(&link, &call, outcome).await? {
                 return outcome;
             }
         }

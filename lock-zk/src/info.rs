@@ -1,9 +1,12 @@
 //! What this ensemble guarantees.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use lock_core::Info;
 use lock_core::driver::{Fair, Fencing, Lease, Wakes};
+use lock_core::{Error, Info, Result};
+
+use crate::query_link::LONGEST_TIMEOUT;
 
 /// The timeouts that the servers grant, and how long a ping between them takes at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +33,30 @@ impl Granted {
         Granted { tick: tick.max(shortest / 2), longest }
     }
 
+    /// The widest bounds, before a server was asked.
+    pub(crate) fn before_it_is_known(tick: Duration) -> Granted {
+        Granted { tick, longest: LONGEST_TIMEOUT }
+    }
+
     pub(crate) fn shortest_ttl(self) -> Duration {
-        self.tick * TICKS
+        self.tick.saturating_mul(TICKS)
+    }
+
+    /// Checks a ttl that was accepted before a server was asked.
+    pub(crate) fn check_ttl(self, ttl: Duration) -> Result<()> {
+        let bounds = self.bounds();
+        match bounds.contains(&ttl) {
+            true => Ok(()),
+            false => Err(Error::invalid(format!(
+                "the ttl {ttl:?} is outside of what the servers grant: {:?} to {:?}",
+                bounds.start(),
+                bounds.end()
+            ))),
+        }
+    }
+
+    fn bounds(self) -> RangeInclusive<Duration> {
+        self.shortest_ttl()..=self.longest.max(self.shortest_ttl())
     }
 
     pub(crate) fn describe(self, server: String) -> Info {
@@ -42,7 +67,7 @@ impl Granted {
                 and: "no older copy of the data is restored, and the ensemble is not set up again".to_owned(),
             },
             Lease::Session,
-            self.shortest_ttl()..=self.longest.max(self.shortest_ttl()),
+            self.bounds(),
         );
         info.fair = Fair::PerProcess;
         info.wakes = Wakes::Pushed;
@@ -65,5 +90,18 @@ mod tests {
         assert_eq!(granted(200, 400), millis(800));
         assert_eq!(granted(200, 4000), millis(8000));
         assert_eq!(granted(2000, 4000), millis(8000), "for a server that grants less, the given tick counts");
+    }
+
+    #[test]
+    fn a_ttl_is_checked_again_when_the_bounds_are_known() {
+        let seconds = Duration::from_secs;
+        let before = Granted::before_it_is_known(seconds(2));
+        assert!(before.check_ttl(seconds(7)).is_err() && before.check_ttl(seconds(3600)).is_ok());
+        let granted = Granted::new(seconds(2), seconds(4), seconds(40));
+        for (ttl, is_fine) in [(7, false), (8, true), (40, true), (41, false)] {
+            assert_eq!(granted.check_ttl(seconds(ttl)).is_ok(), is_fine, "{ttl} s");
+        }
+        let none = Granted::new(seconds(2), seconds(4), seconds(5));
+        assert!(none.check_ttl(seconds(8)).is_ok(), "`check` tells that no session is long enough");
     }
 }

@@ -26,6 +26,7 @@ mod claim;
 mod deadlines;
 mod directory;
 mod driver;
+mod ensemble;
 mod errors;
 #[doc(hidden)]
 pub mod floor;

@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lock_core::driver::Call;
+use lock_core::driver::{Call, whole_millis};
 use lock_core::{Effect, Error, Instant, Owner, Result};
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, mpsc, watch};
 use zookeeper_client::SessionInfo;
 
 use crate::deadlines::{Deadlines, Proves};
+use crate::ensemble::Ensemble;
 use crate::errors;
 use crate::heartbeat;
 use crate::link::{Link, NotOpened, Site};
@@ -21,8 +22,7 @@ use crate::watches::Watch;
 /// A client's sessions, and what they share.
 #[derive(Debug)]
 pub(crate) struct Sessions {
-    pub(crate) site: Site,
-    tick: Duration,
+    ensemble: Arc<Ensemble>,
     /// The path that heartbeats check. The node need not exist.
     checked: String,
     open: Mutex<BTreeMap<Duration, Arc<Session>>>,
@@ -128,8 +128,8 @@ pub(crate) struct Membership {
 }
 
 impl Sessions {
-    pub(crate) fn new(site: Site, tick: Duration, checked: String) -> Sessions {
-        Sessions { site, tick, checked, open: Mutex::default(), opening: tokio::sync::Mutex::default() }
+    pub(crate) fn new(ensemble: Arc<Ensemble>, checked: String) -> Sessions {
+        Sessions { ensemble, checked, open: Mutex::default(), opening: tokio::sync::Mutex::default() }
     }
 
     /// Adds a claim to the session of this ttl. Opens one if there is none. An error means that nothing was done for
@@ -144,14 +144,17 @@ impl Sessions {
         if let Some(membership) = self.join_open(ttl, owner, wakes) {
             return Ok(membership);
         }
+        let granted = self.ensemble.granted(call).await?;
+        granted.check_ttl(ttl)?;
         let too_late = || call.out_of_time(Effect::NotApplied);
         let one = call.within(self.opening.lock()).await.ok_or_else(too_late)?;
         if let Some(membership) = self.join_open(ttl, owner, wakes) {
             return Ok(membership);
         }
-        let opened = Link::open(&self.site, 1, in_millis(ttl), None, call).await;
+        let timeout = Duration::from_millis(whole_millis(ttl).unsigned_abs());
+        let opened = Link::open(&self.ensemble.site, 1, timeout, None, call).await;
         let link = opened.map_err(|why| not_opened(why, call))?;
-        let membership = self.begin(ttl, link, owner, wakes);
+        let membership = self.begin(ttl, granted.tick, link, owner, wakes);
         drop(one);
         Ok(membership)
     }
@@ -159,17 +162,25 @@ impl Sessions {
     fn join_open(&self, ttl: Duration, owner: Owner, wakes: &Arc<Notify>) -> Option<Membership> {
         let open = self.open();
         let session = open.get(&ttl)?;
-        let usable = session.state() == SessionState::Alive && session.ends() > self.site.clock.now();
+        let usable =
+            session.state() == SessionState::Alive && session.ends() > self.ensemble.site.clock.now();
         usable.then(|| session.join(owner, wakes))
     }
 
-    fn begin(self: &Arc<Self>, ttl: Duration, link: Link, owner: Owner, wakes: &Arc<Notify>) -> Membership {
+    fn begin(
+        self: &Arc<Self>,
+        ttl: Duration,
+        tick: Duration,
+        link: Link,
+        owner: Owner,
+        wakes: &Arc<Notify>,
+    ) -> Membership {
         let link = Arc::new(link);
         let (watches, arriving) = mpsc::unbounded_channel();
-        let deadlines = Deadlines::new(link.began, link.timeout(), self.tick);
+        let deadlines = Deadlines::new(link.began, link.timeout(), tick);
         let session = Arc::new(Session {
             ttl,
-            site: self.site.clone(),
+            site: self.ensemble.site.clone(),
             info: link.client.session().clone(),
             checked: self.checked.clone(),
             phase: watch::Sender::new(Phase::Linked(link.clone())),
@@ -185,8 +196,8 @@ impl Sessions {
         let membership = session.join(owner, wakes);
         // A session that was there before has retired: its task ends by itself.
         self.open().insert(ttl, session.clone());
-        let keeping = heartbeat::keep(session, link, arriving, Arc::downgrade(self), self.tick);
-        drop(self.site.runtime.spawn(keeping));
+        let keeping = heartbeat::keep(session, link, arriving, Arc::downgrade(self), tick);
+        drop(self.ensemble.site.runtime.spawn(keeping));
         membership
     }
 
@@ -209,7 +220,7 @@ impl Sessions {
 
     /// Whether this is a copy in a forked process, which owns nothing: nothing must be sent for it.
     pub(crate) fn is_forked(&self) -> bool {
-        self.site.process.is_forked()
+        self.ensemble.site.process.is_forked()
     }
 
     /// Lets no more claims join a session: the next claim opens another one.
@@ -247,11 +258,6 @@ impl Drop for Sessions {
             session.left.notify_one();
         }
     }
-}
-
-/// Rounds a ttl up to milliseconds, the server's unit.
-fn in_millis(ttl: Duration) -> Duration {
-    Duration::from_millis(u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX))
 }
 
 /// Converts the reason why no session was opened. Nothing was sent in it.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::driver::{Location, Prefix};
+use lock_core::driver::{CommonParameters, Host, Location, Login, Opening, Prefix, unescape};
 use lock_core::{Client, Error, Options, Result};
 use zookeeper_client::{Client as ZkClient, Connector};
 
@@ -24,9 +24,8 @@ pub struct ZooKeeper {
     pub(crate) reach: Reach,
     /// The folder of the locks, never the root.
     pub(crate) chroot: String,
-    pub(crate) prefix: Prefix,
+    pub(crate) common: CommonParameters,
     pub(crate) tick: Duration,
-    patience: Option<Duration>,
 }
 
 /// The servers, and how to log in there.
@@ -48,7 +47,7 @@ const SHORTEST_TICK: Duration = Duration::from_millis(1);
 /// Longer folders leave no room for names in a request.
 const LONGEST_CHROOT: usize = 4096;
 const PORT: u16 = 2181;
-const PARAMETERS: &str = "prefix, patience, tick, ca, cert, key";
+const PARAMETERS: &str = "prefix, patience, lazy, tick, ca, cert, key";
 
 impl ZooKeeper {
     /// The folder of the locks if the URL names none.
@@ -61,10 +60,11 @@ impl ZooKeeper {
     /// feature `tls`.
     ///
     /// The folder is where the locks are, [`DEFAULT_FOLDER`](Self::DEFAULT_FOLDER) unless given; a client creates it if
-    /// it is missing. User and password are those of ZooKeeper's scheme `digest`. Parameters: `prefix` (put before every name),
-    /// `patience` (how long one request may take, like `500ms`), `tick` (how long a ping within the ensemble takes at
-    /// most, 2 s unless given: the servers' `tickTime`; the shortest ttl is four ticks), `ca` (a PEM file of the roots
-    /// to trust, which turns TLS on), `cert` and `key` (PEM files of the client's certificate and its key).
+    /// it is missing. User and password are those of ZooKeeper's scheme `digest`. Parameters: `prefix` (put before
+    /// every name), `patience` (how long one request may take, like `500ms`), `lazy=true` (opening doesn't wait for a
+    /// server), `tick` (how long a ping within the ensemble takes at most, 2 s unless given: the servers' `tickTime`; the
+    /// shortest ttl is four ticks), `ca` (a PEM file of the roots to trust, which turns TLS on), `cert` and `key` (PEM
+    /// files of the client's certificate and its key).
     ///
     /// # Errors
     ///
@@ -73,11 +73,13 @@ impl ZooKeeper {
     /// neither.
     pub fn from_url(url: &str) -> Result<ZooKeeper> {
         let mut url = Location::parse(url)?;
-        let base = url.base().to_owned();
-        let (login, hosts, path) = take_apart(&base)?;
-        let login = login.map(parse_login).transpose()?;
+        if !matches!(url.scheme(), "zk" | "zks") {
+            return Err(Error::invalid("not a ZooKeeper URL: it begins with zk:// or zks://"));
+        }
+        url.refuse_fragment()?;
+        let login = url.login()?.map(digest_login).transpose()?;
         let tls = Tls::take(&mut url)?;
-        let servers: Vec<String> = hosts.split(',').map(server).collect::<Result<_>>()?;
+        let servers: Vec<String> = url.hosts(PORT)?.iter().map(Host::to_string).collect();
         let scheme = if tls.is_some() { "tcp+tls" } else { "tcp" };
         let silence = (servers.len() > 1).then_some(SILENCE);
         let cluster: Vec<String> = servers.iter().map(|server| format!("{scheme}://{server}")).collect();
@@ -86,13 +88,8 @@ impl ZooKeeper {
         if tick < SHORTEST_TICK {
             return Err(Error::invalid(format!("a tick is {SHORTEST_TICK:?} at least")));
         }
-        let zookeeper = ZooKeeper {
-            reach,
-            chroot: parse_chroot(path)?,
-            prefix: url.take_prefix()?,
-            tick,
-            patience: url.take_duration("patience")?,
-        };
+        let zookeeper =
+            ZooKeeper { reach, chroot: parse_chroot(url.path())?, common: url.take_common()?, tick };
         url.finish(PARAMETERS)?;
         Ok(zookeeper)
     }
@@ -103,13 +100,24 @@ impl ZooKeeper {
     ///
     /// `Invalid` as [`Prefix::new`] says.
     pub fn prefix(mut self, prefix: &str) -> Result<ZooKeeper> {
-        self.prefix = Prefix::new(prefix)?;
+        self.common.prefix = Prefix::new(prefix)?;
         Ok(self)
+    }
+
+    /// Makes [`open`](Self::open) return without waiting for a server.
+    ///
+    /// If no server can be reached, or it refuses this client, the first call returns that error instead. Until a server
+    /// has answered which ttls it grants, [`Client::info`] shows the widest bounds, and a ttl outside of the server's own
+    /// is `Invalid` when the lock is acquired.
+    #[must_use]
+    pub fn lazy(mut self) -> ZooKeeper {
+        self.common.opening = Opening::Lazy;
+        self
     }
 
     /// Opens a client.
     ///
-    /// It waits, for one patience at most, until a server has answered which ttls it grants.
+    /// Unless lazy, it waits, for one patience at most, until a server has answered which ttls it grants.
     ///
     /// # Errors
     ///
@@ -120,11 +128,7 @@ impl ZooKeeper {
     ///
     /// Cancel safe: if the future is dropped, no client is left.
     pub async fn open(self, options: Options) -> Result<Client> {
-        let options = match self.patience {
-            Some(patience) => options.patience(patience),
-            None => options,
-        };
-        let address = self.address();
+        let (options, address) = (self.common.apply_to(options), self.address());
         options.open("zookeeper", &address, |context| ZkDriver::open(self, context)).await
     }
 
@@ -172,44 +176,14 @@ impl std::fmt::Debug for Reach {
     }
 }
 
-/// Splits a URL's base into the login, the hosts, and the path behind them.
-fn take_apart(base: &str) -> Result<(Option<&str>, &str, &str)> {
-    let rest = base.strip_prefix("zk://").or_else(|| base.strip_prefix("zks://"));
-    let rest = rest.ok_or_else(|| Error::invalid("not a ZooKeeper URL: it begins with zk:// or zks://"))?;
-    if rest.contains('#') {
-        return Err(Error::invalid("a ZooKeeper URL has no #fragment; escape the character as %23"));
-    }
-    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    Ok(match authority.rsplit_once('@') {
-        Some((login, hosts)) => (Some(login), hosts, path),
-        None => (None, authority, path),
-    })
-}
-
-fn parse_login(login: &str) -> Result<String> {
-    let (user, password) = login
-        .split_once(':')
+/// Returns the text of ZooKeeper's scheme `digest`.
+fn digest_login(Login { user, password }: Login) -> Result<String> {
+    let password = password
         .ok_or_else(|| Error::invalid("the URL names a user without a password: zk://user:password@host/"))?;
-    let (user, password) = (unescape(user)?, unescape(password)?);
     if user.is_empty() || user.contains(':') {
         return Err(Error::invalid("the URL's user is empty, or has a colon"));
     }
     Ok(format!("{user}:{password}"))
-}
-
-/// Returns a host with its port.
-fn server(host: &str) -> Result<String> {
-    // Doesn't quote the text: if no host follows it, it may be the password.
-    let wrong = || Error::invalid("a server's address in the URL must be host or host:port");
-    let (name, port) = match host.rsplit_once(':') {
-        Some((name, port)) if !port.ends_with(']') => (name, port.parse().map_err(|_| wrong())?),
-        _ => (host, PORT),
-    };
-    let is_fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '[' | ']' | ':');
-    if name.is_empty() || port == 0 || !name.chars().all(is_fine) {
-        return Err(wrong());
-    }
-    Ok(format!("{name}:{port}"))
 }
 
 fn parse_chroot(path: &str) -> Result<String> {
@@ -229,23 +203,6 @@ fn parse_chroot(path: &str) -> Result<String> {
     Ok(path)
 }
 
-fn unescape(text: &str) -> Result<String> {
-    // Doesn't quote the part: it may be the password.
-    let wrong = || Error::invalid("a broken % escape before the ? of the URL");
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let mut digit = || rest.next().and_then(|d| char::from(d).to_digit(16)).ok_or_else(wrong);
-        let value = digit()? * 16 + digit()?;
-        bytes.push(u8::try_from(value).map_err(|_| wrong())?);
-    }
-    String::from_utf8(bytes).map_err(|_| wrong())
-}
-
 #[cfg(test)]
 mod tests {
     use lock_core::ErrorKind;
@@ -261,8 +218,13 @@ mod tests {
         assert_eq!(zk.address(), "h1:2181,h2:2182,[::1]:7/app/locks");
         assert_eq!(zk.reach.servers, "tcp://h1:2181,tcp://h2:2182,tcp://[::1]:7");
         assert_eq!(zk.reach.login.as_deref(), Some("deploy:s@crt"));
-        assert_eq!((zk.tick, zk.patience), (Duration::from_millis(500), Some(Duration::from_millis(250))));
-        assert_eq!((zk.chroot.as_str(), zk.prefix.as_str()), ("/app/locks", "a"));
+        assert_eq!(
+            (zk.tick, zk.common.patience),
+            (Duration::from_millis(500), Some(Duration::from_millis(250)))
+        );
+        assert_eq!((zk.chroot.as_str(), zk.common.prefix.as_str()), ("/app/locks", "a"));
+        assert_eq!(zk.common.opening, Opening::Waits);
+        assert_eq!(ZooKeeper::from_url("zk://h?lazy=true").unwrap().common.opening, Opening::Lazy);
         let plain = ZooKeeper::from_url("zk://h").unwrap();
         assert_eq!(
             (plain.address().as_str(), plain.tick, plain.reach.has_login()),
@@ -277,7 +239,7 @@ mod tests {
     fn what_is_not_known_is_not_ignored() {
         for bad in [
             "zk://h?ttl=3s",
-            "zk://h?lazy=true",
+            "zk://h?lazy=yes",
             "zk://h?patience=5",
             "zk://h?tick=0s",
             "zk://h//x",
@@ -290,6 +252,7 @@ mod tests {
             "zk://h:0",
             "zk://user@h",
             "zk://:p@h",
+            "zk:h",
             "http://h",
             "h",
         ] {

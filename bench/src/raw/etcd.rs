@@ -26,8 +26,5 @@ pub(crate) fn requests(url: &str) -> Outcome<u64> {
 }
 
 fn first(url: &str) -> Outcome<String> {
-    let location = Location::parse(url)?;
-    let hosts = location.base().split_once("://").map_or("", |(_, hosts)| hosts);
-    let host = hosts.split(',').next().unwrap_or_default();
-    Ok(if host.contains(':') { host.to_owned() } else { format!("{host}:2379") })
+    Ok(Location::parse(url)?.hosts(2379)?[0].to_string())
 }

@@ -25,7 +25,6 @@ pub(crate) fn requests(url: &str) -> Outcome<u64> {
 }
 
 fn hosts(url: &str) -> Outcome<String> {
-    let location = Location::parse(url)?;
-    let rest = location.base().split_once("://").map_or("", |(_, rest)| rest);
-    Ok(rest.split('/').next().unwrap_or_default().to_owned())
+    let hosts: Vec<String> = Location::parse(url)?.hosts(2181)?.iter().map(ToString::to_string).collect();
+    Ok(hosts.join(","))
 }

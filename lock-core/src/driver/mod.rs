@@ -10,12 +10,16 @@
 mod answer;
 mod call;
 mod compare_and_swap;
+mod current_info;
 mod detached;
 mod finding;
+mod first_use;
 mod hub;
 mod info;
 mod request;
+mod rounding;
 mod server_clock;
+mod slot;
 #[cfg(feature = "tls")]
 mod tls;
 
@@ -31,18 +35,25 @@ use crate::name::Name;
 pub use crate::clock::{Time, Timer};
 pub use crate::ending::LossReason;
 pub use crate::entry::Entry;
-pub use crate::location::Location;
+pub use crate::location::{
+    CertificateNames, Certificates, ClientCertificate, CommonParameters, Host, Location, Login, Opening,
+    PemBlock, PemFile, unescape,
+};
 pub use crate::name::{Prefix, RESERVED_SUFFIX};
 pub use crate::random::RandomSource;
 pub use answer::{Attempt, Busy, Grant, Inspection, Release, Renewal, Revoked, Watched};
 pub use call::Call;
 pub use compare_and_swap::{Decision, Register, Settled, Swapped, compare_and_swap};
+pub use current_info::CurrentInfo;
 pub use detached::detached;
 pub use finding::{Finding, Level};
+pub use first_use::FirstUse;
 pub use hub::{Hub, Subscription};
 pub use info::{Fair, Fencing, Info, Lease, Wakes};
 pub use request::{Context, Mode, Queueing, Request, Revocation, When};
+pub use rounding::{whole_micros, whole_millis, whole_seconds};
 pub use server_clock::{Drift, ServerClock};
+pub use slot::{Connect, Slot};
 #[cfg(feature = "tls")]
 pub use tls::check_tls_provider;
 

@@ -10,7 +10,6 @@ use super::position::require_lease;
 use super::{EtcdClaim, Foreign};
 use crate::answers::Window;
 use crate::cluster::RequestError;
-use crate::errors;
 use crate::foreign::{self, Search};
 use crate::session::Session;
 use crate::transactions::{self, Entered, Found, KeyMetadata, Others};
@@ -41,7 +40,7 @@ impl EtcdClaim {
     pub(super) async fn enter_if_free(&mut self, call: &Call, session: &Arc<Session>) -> Result<Tried> {
         let lease = session.lease().id;
         let looked = self.cluster().txn(call, transactions::look_if_free(&self.own, lease)).await;
-        let found = transactions::looked_if_free(&looked.map_err(|e| errors::not_done(e.into()))?)?;
+        let found = transactions::looked_if_free(&looked.map_err(|e| Error::from(e).not_applied())?)?;
         let others = if found.others.more { Others::Many } else { Others::Few };
         if let Some(tried) = self.find_blocker(call, found).await? {
             return Ok(tried);
@@ -69,7 +68,7 @@ impl EtcdClaim {
         }
         let queue = &self.own.queue;
         let foreign = foreign::places(&self.shared.cluster, call, queue, found.others).await;
-        let places = found.first.into_iter().chain(foreign.map_err(errors::not_done)?);
+        let places = found.first.into_iter().chain(foreign.map_err(Error::not_applied)?);
         let Some(first) = places.min_by_key(|place| place.created) else { return Ok(None) };
         require_lease(&first)?;
         let holder = queue.entry(&first);

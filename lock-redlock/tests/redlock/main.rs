@@ -51,6 +51,7 @@ rules! {
         the_simulations_node_answers_as_the_scripts_do,
     }
     reaching {
+        opening_waits_for_a_majority_unless_it_is_lazy,
         a_database_a_prefix_and_the_longest_ttl,
         the_patience_is_the_urls,
         a_silent_node_costs_a_nodes_patience,

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use lock_conformance::timing::Answered;
 use lock_conformance::{assert_in_time, patience};
-use lock_core::Client;
+use lock_core::{Client, Effect, ErrorKind};
 use lock_test_servers::Settings;
 
 use super::nodes::{Nodes, admin};
@@ -21,6 +21,26 @@ fn three() -> (Nodes, String) {
 
 async fn open(url: &str) -> Client {
     lock_redlock::connect(url).answered().await
+}
+
+pub(crate) fn opening_waits_for_a_majority_unless_it_is_lazy() {
+    run(async {
+        let (nodes, url) = three();
+        let url = format!("{url}?patience=1s");
+        // A node that is stopped keeps its vote, unlike one that is restarted.
+        nodes.servers()[1..].iter().for_each(|server| server.pause().unwrap());
+        for eager in ["", "&lazy=false"] {
+            let error = lock_redlock::connect(&format!("{url}{eager}")).await.unwrap_err();
+            let not_done = ErrorKind::Unavailable { effect: Effect::NotApplied };
+            assert_eq!(error.kind(), not_done, "{error}");
+        }
+        let client = lock_redlock::connect(&format!("{url}&lazy=true")).await.unwrap();
+        let lock = client.lock("a").ttl(TTL).build().unwrap();
+        let error = lock.try_acquire().await.map(drop).unwrap_err();
+        assert!(error.is_transient(), "{error:?}");
+        nodes.servers()[1..].iter().for_each(|server| server.resume().unwrap());
+        super::released(lock.acquire().answered().await).await;
+    });
 }
 
 pub(crate) fn a_database_a_prefix_and_the_longest_ttl() {

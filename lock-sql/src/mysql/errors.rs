@@ -28,14 +28,6 @@ pub(super) fn is_refusal(error: &Error) -> bool {
     matches!(code_of(error), Some(Code(1044 | 1142 | 1143 | 1227 | 1370)))
 }
 
-/// Converts the error of a statement that only looks: whatever the outcome, nothing was done.
-pub(super) fn as_not_applied(error: Error) -> Error {
-    match error.may_have_taken_effect() {
-        true => Error::unavailable(Effect::NotApplied, error.message().to_owned()).with_source(error),
-        false => error,
-    }
-}
-
 /// Converts an error of connecting: no lock was touched.
 pub(super) fn connecting(error: SqlxError) -> Error {
     if let Some(number) = number(&error) {

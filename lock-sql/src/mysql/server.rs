@@ -1,9 +1,10 @@
 //! A MySQL or MariaDB server: how to connect, and how to run a statement.
 
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use futures_util::TryStreamExt;
+use lock_core::driver::CurrentInfo;
 use lock_core::{Error, Info, Result};
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlRow};
 use sqlx::{AssertSqlSafe, ConnectOptions, Either, Row};
@@ -18,9 +19,7 @@ use crate::server::{Answer, Dialect, Opened, Trouble};
 pub(crate) struct Server {
     options: MySqlConnectOptions,
     /// What the last connection found out.
-    info: RwLock<Arc<Info>>,
-    /// The table, and the prefix of the names in it.
-    place: String,
+    info: CurrentInfo,
 }
 
 /// What our statements rely on, whatever the server's defaults are and whatever a session begins with. Each statement
@@ -47,19 +46,15 @@ impl Server {
         // All that sqlx would set is in SESSION.
         let options =
             options.timezone(None).set_names(false).pipes_as_concat(false).no_engine_substitution(false);
-        Server { options, info: RwLock::new(Arc::new(describe(address, &Facts::default()))), place }
+        Server { options, info: CurrentInfo::new(describe(address, &Facts::default()), place) }
     }
 
     pub(super) fn info(&self) -> Arc<Info> {
-        self.info.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.info.get()
     }
 
-    fn learn(&self, facts: &Facts, id: Option<String>) {
-        let identity = id.map(|id| format!("{id} {}", self.place));
-        let mut info = self.info.write().unwrap_or_else(PoisonError::into_inner);
-        let mut found = describe(&info.server, facts);
-        found.identity = identity;
-        *info = Arc::new(found);
+    fn learn(&self, facts: &Facts, id: Option<&str>) {
+        self.info.learn(id, |info| describe(&info.server, facts));
     }
 
     async fn greet(&self, connection: &mut MySqlConnection) -> sqlx::Result<Result<i64>> {

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use lock_core::driver::{Location, Prefix};
+use lock_core::driver::{CertificateNames, Context, Location, Opening, Prefix};
 use lock_core::{Client, Error, Options, Result};
 use sqlx::ConnectOptions;
 use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
@@ -10,7 +10,7 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 use super::schema;
 use super::table::MySqlTable;
 use crate::driver::SqlDriver;
-use crate::server::{Certificates, ParameterNames, Parameters, TableName};
+use crate::server::{Certificates, Parameters, TableName};
 
 /// A MySQL or MariaDB server, and how to reach it.
 ///
@@ -32,9 +32,6 @@ const DRIVERS: [&str; 2] = ["ssl-mode", "socket"];
 
 const NO_DATABASE: &str = "the URL names no database; write mysql://host/database, or table=database.table";
 
-/// Files with certificates.
-const FILES: ParameterNames = ParameterNames { ca: &["ca"], cert: &["cert"], key: &["key"] };
-
 impl MySql {
     /// Reads a URL: `mysql://user:password@host[:port]/database`.
     ///
@@ -46,6 +43,7 @@ impl MySql {
     /// - `table`: the table of locks, `onelock_locks` by default; with another database before a dot if needed.
     /// - `connections`: how many connections the client opens at most, from 2 to 1000; 8 by default.
     /// - `patience`: how long one call may take.
+    /// - `lazy=true`: opening doesn't wait for the server.
     /// - `ca`: a PEM file of the roots to trust. The server's certificate and its host name are then verified.
     /// - `cert` and `key`: PEM files of the client's certificate and of its private key.
     /// - `ssl-mode`, the driver's own: `DISABLED`, `PREFERRED`, `REQUIRED`, `VERIFY_CA` or `VERIFY_IDENTITY`.
@@ -63,7 +61,7 @@ impl MySql {
         let mut url = Location::parse(url)?;
         let mut options = parse_base(&url)?;
         let parameters = Parameters::take(&mut url)?;
-        let certificates = Certificates::take(&mut url, &FILES)?;
+        let certificates = Certificates::take(&mut url, &CertificateNames::default())?;
         let mode = url.take("ssl-mode").map(|mode| parse_mode(&url, &mode)).transpose()?;
         options = encrypted(options, mode, certificates)?;
         if let Some(socket) = url.take("socket") {
@@ -79,7 +77,7 @@ impl MySql {
     ///
     /// [`Invalid`](lock_core::ErrorKind::Invalid), as [`Prefix::new`] says.
     pub fn prefix(mut self, prefix: &str) -> Result<MySql> {
-        self.parameters.prefix = Prefix::new(prefix)?;
+        self.parameters.common.prefix = Prefix::new(prefix)?;
         Ok(self)
     }
 
@@ -102,9 +100,20 @@ impl MySql {
         format!("{};", schema::create(&self.table_name()))
     }
 
+    /// Makes [`open`](Self::open) return without waiting for the server.
+    ///
+    /// If the server can't be reached or refuses, or its table is not one of locks, the first call returns that error
+    /// instead. Until then, [`Client::info`] doesn't know the server's settings.
+    #[must_use]
+    pub fn lazy(mut self) -> MySql {
+        self.parameters.common.opening = Opening::Lazy;
+        self
+    }
+
     /// Opens a client.
     ///
-    /// Creates the table of locks if it is missing and this user may create it.
+    /// Unless [lazy](Self::lazy), it waits until the server has answered, for one patience at most. Creates the table of
+    /// locks if it is missing and this user may create it.
     ///
     /// # Errors
     ///
@@ -120,15 +129,14 @@ impl MySql {
     ///
     /// If the future is dropped, no client remains. The table of locks may have been created all the same.
     pub async fn open(self, options: Options) -> Result<Client> {
-        let options = self.parameters.options(options);
+        let options = self.parameters.common.apply_to(options);
         if self.table_name().schema().is_none() {
             return Err(Error::rejected(NO_DATABASE));
         }
         let (address, server) = (self.address(), self.address());
-        let open = |context: lock_core::driver::Context| async move {
-            let clock = context.clock.clone();
-            let name = self.table_name();
-            Ok(SqlDriver::new(MySqlTable::open(self, name, &server, context).await?, clock))
+        let open = |context: Context| async move {
+            let (name, opening) = (self.table_name(), self.parameters.common.opening);
+            SqlDriver::open(MySqlTable::new(self, name, &server, context.patience)?, opening, context).await
         };
         options.open("mysql", &address, open).await
     }
@@ -177,9 +185,7 @@ fn parse_base(url: &Location) -> Result<MySqlConnectOptions> {
     if !matches!(url.scheme(), "mysql" | "mariadb") || !url.base().contains("://") {
         return Err(Error::invalid("not a MySQL URL; write mysql://user:password@host/database"));
     }
-    if url.base().contains('#') {
-        return Err(Error::invalid("a MySQL URL has no #fragment; escape the character as %23"));
-    }
+    url.refuse_fragment()?;
     let authority = url.base().split('/').nth(2).unwrap_or_default();
     if authority.rsplit('@').next().is_none_or(str::is_empty) {
         return Err(Error::invalid("the URL names no host; write mysql://user:password@host/database"));
@@ -246,7 +252,7 @@ mod tests {
         .unwrap();
         assert_eq!(mysql.address(), "host:3307/ops?table=ops.locks");
         assert_eq!(mysql.options.get_username(), "deploy");
-        assert_eq!(mysql.parameters.prefix, Prefix::new("app:").unwrap());
+        assert_eq!(mysql.parameters.common.prefix, Prefix::new("app:").unwrap());
         assert_eq!(
             (mysql.parameters.table.to_string(), mysql.parameters.connections),
             ("ops.locks".into(), 3)

@@ -11,10 +11,10 @@ use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::driver::When;
+use lock_core::driver::{When, whole_micros};
 use lock_core::{Label, Owner, OwnerBytes};
 
-use crate::server::{TableName, micros};
+use crate::server::TableName;
 use crate::sweep::{IDLE_BEFORE_DELETE, ROWS};
 
 /// The server's time in microseconds since 1970. It stands still while a statement runs, so that a lease is counted
@@ -85,7 +85,7 @@ impl Statements {
         deadline: i64,
     ) -> Statement {
         let (table, name, owner, label) = (&self.table, Hex(key), Hex(owner.as_bytes()), Text(label));
-        let ttl = micros(ttl);
+        let ttl = whole_micros(ttl);
         Statement {
             text: format!(
                 "UPDATE {table} SET token = LAST_INSERT_ID(GREATEST(token + 1, {NOW})), owner = {owner}, \
@@ -122,7 +122,7 @@ impl Statements {
 
     /// Renews the lease. Returns what is left of it then.
     pub(super) fn renew(&self, key: &[u8], owner: &Owner, ttl: Duration) -> Statement {
-        let (table, name, owner, ttl) = (&self.table, Hex(key), Hex(owner.as_bytes()), micros(ttl));
+        let (table, name, owner, ttl) = (&self.table, Hex(key), Hex(owner.as_bytes()), whole_micros(ttl));
         format!(
             "UPDATE {table} SET expires = {NOW} + LAST_INSERT_ID(GREATEST(expires - {NOW}, {ttl})) \
              WHERE name = {name} AND owner = {owner} AND expires > {NOW}"
@@ -150,7 +150,7 @@ impl Statements {
 
     /// Makes releases report that a client waits, from now on and for the time `mark`.
     pub(super) fn mark(&self, key: &[u8], mark: Duration) -> Statement {
-        let (table, name, mark) = (&self.table, Hex(key), micros(mark));
+        let (table, name, mark) = (&self.table, Hex(key), whole_micros(mark));
         format!("UPDATE {table} SET waiting = GREATEST(waiting, {NOW} + {mark}) WHERE name = {name}").into()
     }
 
@@ -181,7 +181,7 @@ impl Statements {
 
     /// Reads the next rows behind a name, and whether their locks have been idle for a day.
     pub(super) fn idle(&self, from: &[u8]) -> Statement {
-        let (table, from, idle) = (&self.table, Hex(from), micros(IDLE_BEFORE_DELETE));
+        let (table, from, idle) = (&self.table, Hex(from), whole_micros(IDLE_BEFORE_DELETE));
         format!(
             "SELECT {NOW} AS now, name, GREATEST(token, expires) < {NOW} - {idle} AS idle FROM {table} \
              WHERE name > {from} ORDER BY name LIMIT {ROWS}"
@@ -191,7 +191,7 @@ impl Statements {
 
     /// Deletes those of these rows that are still idle.
     pub(super) fn delete_idle(&self, names: &[Vec<u8>]) -> Statement {
-        let (table, idle) = (&self.table, micros(IDLE_BEFORE_DELETE));
+        let (table, idle) = (&self.table, whole_micros(IDLE_BEFORE_DELETE));
         let names: Vec<String> = names.iter().map(|name| Hex(name).to_string()).collect();
         let names = names.join(", ");
         format!("DELETE FROM {table} WHERE name IN ({names}) AND GREATEST(token, expires) < {NOW} - {idle}")

@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{
-    Attempt, Call, Context, Finding, Grant, Prefix, Release, Request, Revocation, Revoked, When,
-};
+use lock_core::driver::{Attempt, Call, Finding, Grant, Prefix, Release, Request, Revocation, Revoked, When};
 use lock_core::{Error, Info, Name, Owner, Result};
 use sqlx::Row as _;
 use sqlx::mysql::MySqlRow;
@@ -51,12 +49,12 @@ enum Found {
 }
 
 impl MySqlTable {
-    /// Opens the table. `name` includes its database.
-    pub(super) async fn open(
+    /// Describes the table, and asks the server nothing. `name` includes its database.
+    pub(super) fn new(
         mysql: MySql,
         name: TableName,
         address: &str,
-        context: Context,
+        patience: Duration,
     ) -> Result<MySqlTable> {
         let MySql { options, parameters } = mysql;
         // sqlx names a provider of its own for every mode but this one.
@@ -64,17 +62,18 @@ impl MySqlTable {
         if matches!(options.get_ssl_mode(), sqlx::mysql::MySqlSslMode::VerifyCa) {
             lock_core::driver::check_tls_provider()?;
         }
-        let server =
-            Server::new(options, address, format!("{} {}", name.quoted('`'), parameters.prefix.as_str()));
-        let table = MySqlTable {
-            pool: Pool::new(server, parameters.connections, context.patience),
+        let server = Server::new(
+            options,
+            address,
+            format!("{} {}", name.quoted('`'), parameters.common.prefix.as_str()),
+        );
+        Ok(MySqlTable {
+            pool: Pool::new(server, parameters.connections, patience),
             statements: Statements::on(&name),
             name,
-            prefix: parameters.prefix,
+            prefix: parameters.common.prefix,
             sweep: Sweep::default(),
-        };
-        schema::prepare(&table, &Call::begin(&context.clock, context.patience)).await?;
-        Ok(table)
+        })
     }
 
     /// Takes the lock if it is free; otherwise reads its row.
@@ -114,6 +113,10 @@ impl Table for MySqlTable {
         self.prefix.key(name).into_bytes().into()
     }
 
+    async fn open(&self, call: &Call) -> Result<()> {
+        schema::prepare(self, call).await.map(drop)
+    }
+
     async fn look(&self, call: &Call, key: &Key) -> Result<Option<Row>> {
         let (statements, key) = (self.statements.clone(), key.clone());
         let answer = self.pool.ask(call, Purpose::Acquire, move |_| statements.look(&key)).await;
@@ -124,7 +127,7 @@ impl Table for MySqlTable {
             }),
             Err(e) if is_table_missing(&e) => Ok(None),
             // Whatever the outcome, nothing was done.
-            Err(e) => Err(errors::as_not_applied(e)),
+            Err(e) => Err(e.not_applied()),
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::Call;
-use lock_core::{Instant, Result};
+use lock_core::{Error, Instant, Result};
 use sqlx::Row as _;
 
 use super::errors;
@@ -41,7 +41,7 @@ impl Waiter {
     pub(super) async fn mark(&self, call: &Call) -> Result<()> {
         let (statements, key) = (self.statements.clone(), self.key.clone());
         let look = move |_| statements.waiting(&key);
-        let answer = self.pool.ask(call, Purpose::Acquire, look).await.map_err(errors::as_not_applied)?;
+        let answer = self.pool.ask(call, Purpose::Acquire, look).await.map_err(Error::not_applied)?;
         let waiting = answer.rows.first().map(|row| row.try_get("waiting")).transpose();
         let lasts = left(waiting.map_err(errors::reading)?.unwrap_or(0)).unwrap_or_default();
         if lasts < FRESH {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::driver::{Call, Finding, Level};
+use lock_core::driver::{Call, Finding, Level, whole_micros};
 use lock_core::{Error, ErrorKind, Name, Owner, Result};
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
@@ -13,7 +13,7 @@ use super::statement::Statement;
 use super::statements::{self, now};
 use super::table::PostgresTable;
 use super::{errors, other_tables, wakes};
-use crate::server::{Purpose, micros};
+use crate::server::Purpose;
 use crate::table::Table as _;
 
 /// The ttl of the lock that `check` takes and undoes at once: longer than the server may need for all of it.
@@ -122,7 +122,7 @@ async fn rights(table: &PostgresTable, call: &Call, row: &PgRow) -> Result<Findi
 async fn probe(table: &PostgresTable, call: &Call) -> Result<()> {
     let owner = Owner::mint(&table.random);
     let key = table.prefix.key(&Name::new(format!("check {owner}"))?).into_bytes();
-    let (text, ttl) = (table.statements.probe.clone(), micros(PROBE));
+    let (text, ttl) = (table.statements.probe.clone(), whole_micros(PROBE));
     let probe = move |_| {
         let probe = Statement::several(&text).bytes(&key).bytes(owner.as_bytes());
         // The statement is undone, so it may come late.

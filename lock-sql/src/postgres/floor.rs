@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use lock_core::driver::Prefix;
+use lock_core::driver::CurrentInfo;
 use lock_core::{Random, Result};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 
@@ -11,7 +11,6 @@ use super::info::info;
 use super::session::Sessions;
 use super::statements::{self, Statements};
 use super::{payload, schema};
-use crate::profile::Profile;
 use crate::server::TableName;
 
 /// The statements of an acquisition, a wait and a release.
@@ -36,8 +35,8 @@ pub fn texts() -> Texts {
 
 /// Opens a connection as the library does.
 pub async fn connect(options: PgConnectOptions) -> Result<PgConnection> {
-    let profile = Profile::new(info(String::new()), "", &Prefix::default());
-    let sessions = Sessions::new(options, TableName::default(), Random::system(), profile);
+    let info = CurrentInfo::new(info(String::new()), String::new());
+    let sessions = Sessions::new(options, TableName::default(), Random::system(), info);
     Ok(sessions.open().await?.connection.connection)
 }
 

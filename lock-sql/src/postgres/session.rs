@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use lock_core::driver::Wakes;
+use lock_core::driver::{CurrentInfo, Wakes};
 use lock_core::{Error, Info, Owner, Random, Result};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor, Row};
@@ -18,7 +18,6 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Executor, Row};
 use super::schema::{self, Found};
 use super::statements::now;
 use super::{errors, other_tables};
-use crate::profile::Profile;
 use crate::server::{Opened, TableName};
 
 /// The oldest release with everything that the statements need.
@@ -37,7 +36,7 @@ pub(crate) struct Sessions {
     /// Whether a pooler was found in between. If so, connections are opened without settings that the pooler may not
     /// understand.
     pooled: AtomicBool,
-    profile: Profile,
+    info: CurrentInfo,
     /// Whether the table of locks was created on one of the connections.
     created: AtomicBool,
     /// Whether a session was asked where the user's own search path leads.
@@ -126,7 +125,7 @@ impl Sessions {
         options: PgConnectOptions,
         named: TableName,
         random: Random,
-        profile: Profile,
+        info: CurrentInfo,
     ) -> Sessions {
         let table = schema::located(&named);
         Sessions {
@@ -137,7 +136,7 @@ impl Sessions {
             named,
             table,
             pooled: AtomicBool::new(false),
-            profile,
+            info,
             created: AtomicBool::new(false),
             path_checked: AtomicBool::new(false),
         }
@@ -150,7 +149,7 @@ impl Sessions {
 
     /// Returns what the server of the newest connection guarantees.
     pub(crate) fn info(&self) -> Arc<Info> {
-        self.profile.get()
+        self.info.get()
     }
 
     /// Whether a pooler lends us sessions.
@@ -162,7 +161,7 @@ impl Sessions {
     pub(crate) fn learn_pooled(&self) {
         self.pooled.store(true, Ordering::Release);
         // It forwards no notifications.
-        self.profile.change(|info| info.wakes = Wakes::Polled);
+        self.info.change(|info| info.wakes = Wakes::Polled);
     }
 
     pub(crate) async fn open(&self) -> Result<Opened<Session>> {
@@ -178,7 +177,7 @@ impl Sessions {
         .map_err(errors::connecting)?;
         let greeted = self.greet(&mut connection).await.map_err(errors::connecting)?;
         greeted.must_serve()?;
-        self.profile.learn_server(greeted.server.as_deref());
+        self.info.learn_server(greeted.server.as_deref());
         self.prepare_table(&mut connection, &greeted.table).await?;
         let kind = greeted.kind(mark.as_deref());
         if kind == SessionKind::Pooled {

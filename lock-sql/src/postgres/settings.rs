@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use lock_core::driver::{Context, Location, Prefix};
+use lock_core::driver::{CertificateNames, Context, Location, Opening, Prefix};
 use lock_core::{Client, Error, Options, Result};
 use sqlx::ConnectOptions;
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
@@ -10,7 +10,7 @@ use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use super::schema;
 use super::table::PostgresTable;
 use crate::driver::SqlDriver;
-use crate::server::{Certificates, ParameterNames, Parameters};
+use crate::server::{Certificates, Parameters};
 
 /// A PostgreSQL server, and how to reach it.
 ///
@@ -34,7 +34,7 @@ const DRIVERS: [&str; 7] = ["host", "hostaddr", "port", "dbname", "user", "appli
 const MODES: [&str; 2] = ["sslmode", "ssl-mode"];
 
 /// Files with certificates, under our names, libpq's and sqlx'.
-const FILES: ParameterNames = ParameterNames {
+const FILES: CertificateNames = CertificateNames {
     ca: &["ca", "sslrootcert", "ssl-root-cert", "ssl-ca"],
     cert: &["cert", "sslcert", "ssl-cert"],
     key: &["key", "sslkey", "ssl-key"],
@@ -54,6 +54,7 @@ impl Postgres {
     /// - `connections`: how many connections the client opens at most for its requests, from 2 to 1000; 8 by default.
     ///   One more receives the notifications of releases.
     /// - `patience`: how long one call may take.
+    /// - `lazy=true`: opening doesn't wait for the server.
     /// - `ca`: a PEM file of the roots that the server's certificate must come from. Encrypts the connection, and
     ///   verifies the host's name too.
     /// - `cert` and `key`: PEM files of the client's certificate and of its private key.
@@ -78,9 +79,7 @@ impl Postgres {
         let certificates = Certificates::take(&mut url, &FILES)?;
         let mode =
             MODES.iter().find_map(|name| url.take(name)).map(|mode| parse_mode(&url, &mode)).transpose()?;
-        let passed_on =
-            DRIVERS.iter().filter_map(|name| Some(format!("{name}={}", escape(&url.take(name)?))));
-        let passed_on = passed_on.collect::<Vec<_>>().join("&");
+        let passed_on = url.take_query(&DRIVERS);
         let options: PgConnectOptions = format!("{}?{passed_on}", url.base())
             .parse()
             .map_err(|e: sqlx::Error| Error::invalid(format!("not a PostgreSQL URL: {e}")).with_source(e))?;
@@ -95,7 +94,7 @@ impl Postgres {
     ///
     /// [`Invalid`](lock_core::ErrorKind::Invalid), as [`Prefix::new`] says.
     pub fn prefix(mut self, prefix: &str) -> Result<Postgres> {
-        self.parameters.prefix = Prefix::new(prefix)?;
+        self.parameters.common.prefix = Prefix::new(prefix)?;
         Ok(self)
     }
 
@@ -127,10 +126,20 @@ impl Postgres {
         format!("{};", schema::create(&schema::located(&self.parameters.table)))
     }
 
+    /// Makes [`open`](Self::open) return without waiting for the server.
+    ///
+    /// If the server can't be reached or refuses, or its table is not one of locks, the first call returns that error
+    /// instead. Until then, [`Client::info`] doesn't know the server's settings.
+    #[must_use]
+    pub fn lazy(mut self) -> Postgres {
+        self.parameters.common.opening = Opening::Lazy;
+        self
+    }
+
     /// Opens a client.
     ///
-    /// Waits until the server has answered, for one patience at most. Creates the table of locks if it is missing and
-    /// this user may create it.
+    /// Unless [lazy](Self::lazy), it waits until the server has answered, for one patience at most. Creates the table of
+    /// locks if it is missing and this user may create it.
     ///
     /// # Errors
     ///
@@ -147,7 +156,7 @@ impl Postgres {
     ///
     /// If the future is dropped, no client remains. The table of locks may have been created all the same.
     pub async fn open(self, options: Options) -> Result<Client> {
-        let (options, address) = (self.parameters.options(options), self.address());
+        let (options, address) = (self.parameters.common.apply_to(options), self.address());
         let server = address.clone();
         options.open("postgres", &address, |context| open(self, context, server)).await
     }
@@ -184,8 +193,8 @@ impl fmt::Debug for Postgres {
 }
 
 async fn open(postgres: Postgres, context: Context, server: String) -> Result<SqlDriver<PostgresTable>> {
-    let clock = context.clock.clone();
-    Ok(SqlDriver::new(PostgresTable::open(postgres, context, server).await?, clock))
+    let opening = postgres.parameters.common.opening;
+    SqlDriver::open(PostgresTable::new(postgres, &context, server)?, opening, context).await
 }
 
 fn parse_mode(url: &Location, text: &str) -> Result<PgSslMode> {
@@ -236,14 +245,6 @@ fn encrypted(
     })
 }
 
-fn escape(value: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
-    value
-        .bytes()
-        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -262,7 +263,7 @@ mod tests {
         assert_eq!((options.get_username(), options.get_application_name()), ("me", Some("a&b c")));
         assert!(options.get_options().is_some_and(|options| options.contains("-c geqo=off")), "{options:?}");
         assert!(matches!(options.get_ssl_mode(), PgSslMode::Require));
-        assert_eq!(parameters.prefix, Prefix::new("a:").unwrap());
+        assert_eq!(parameters.common.prefix, Prefix::new("a:").unwrap());
         assert_eq!((parameters.table.to_string().as_str(), parameters.connections), ("ops.locks", 3));
         assert!(!format!("{postgres:?}").contains("s3cret"));
         let socket = Postgres::from_url("postgresql://me@localhost:5433/app?host=/run/postgresql").unwrap();

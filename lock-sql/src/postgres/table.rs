@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Busy, Call, Context, Finding, Grant, Prefix, Release, Request, Revocation, Revoked, When,
+    Attempt, Busy, Call, Context, CurrentInfo, Finding, Grant, Prefix, Release, Request, Revocation, Revoked,
+    When, whole_micros,
 };
 use lock_core::{Effect, Error, ErrorKind, Info, Name, Owner, Random, Result};
 use sqlx::Row as _;
@@ -20,9 +21,8 @@ use super::statement::Statement;
 use super::statements::Statements;
 use super::wakes::{Holder, Waiter, Wakes};
 use super::{check, errors, schema, statements};
-use crate::profile::Profile;
 use crate::row::{self, Row};
-use crate::server::{Answer, Moment, Pool, Purpose, TableName, left, micros};
+use crate::server::{Answer, Moment, Pool, Purpose, TableName, left};
 use crate::sweep::{IDLE_BEFORE_DELETE, ROWS, Sweep, Swept};
 use crate::table::{Course, Key, Listener, Table};
 
@@ -59,7 +59,7 @@ impl Marks {
     /// Writes the mark, unless there is one. Returns the number of the table.
     pub(super) async fn write(&self, call: &Call, key: &Key) -> Result<i64> {
         let (key, text) = (key.clone(), self.statements.mark.clone());
-        let mark = move |_| Statement::new(&text).bytes(&key).number(micros(MARK));
+        let mark = move |_| Statement::new(&text).bytes(&key).number(whole_micros(MARK));
         let answer = self.pool.ask(call, Purpose::Acquire, mark).await?;
         let row = answer.rows.first().ok_or(sqlx::Error::RowNotFound).map_err(errors::reading)?;
         row.try_get(1).map_err(errors::reading)
@@ -67,7 +67,8 @@ impl Marks {
 }
 
 impl PostgresTable {
-    pub(super) async fn open(postgres: Postgres, context: Context, server: String) -> Result<PostgresTable> {
+    /// Describes the table, and asks the server nothing.
+    pub(super) fn new(postgres: Postgres, context: &Context, server: String) -> Result<PostgresTable> {
         let Postgres { options, parameters } = postgres;
         // sqlx names a provider of its own for every mode but this one.
         #[cfg(feature = "tls")]
@@ -75,22 +76,21 @@ impl PostgresTable {
             lock_core::driver::check_tls_provider()?;
         }
         let name = schema::located(&parameters.table);
-        let profile = Profile::new(info(server), &name.quoted('"'), &parameters.prefix);
-        let sessions = Arc::new(Sessions::new(options, parameters.table, context.random.clone(), profile));
+        let place = format!("{} {}", name.quoted('"'), parameters.common.prefix.as_str());
+        let info = CurrentInfo::new(info(server), place);
+        let sessions = Arc::new(Sessions::new(options, parameters.table, context.random.clone(), info));
         let dialect = PostgresDialect { sessions: sessions.clone() };
-        let table = PostgresTable {
+        Ok(PostgresTable {
             pool: Pool::new(dialect, parameters.connections, context.patience),
             statements: Arc::new(Statements::of(&name)),
             name,
-            wakes: Arc::new(Wakes::new(sessions.clone(), parameters.prefix.clone(), context.clone())),
+            wakes: Arc::new(Wakes::new(sessions.clone(), parameters.common.prefix.clone(), context.clone())),
             number: AtomicI64::new(0),
-            prefix: parameters.prefix,
+            prefix: parameters.common.prefix,
             random: context.random.clone(),
             sessions,
             sweep: Sweep::default(),
-        };
-        table.pool.open_one(&Call::begin(&context.clock, context.patience)).await?;
-        Ok(table)
+        })
     }
 
     /// Whether notifications of releases are received from this server.
@@ -129,7 +129,7 @@ impl PostgresTable {
 
     async fn take(&self, call: &Call, key: &Key, request: &Request) -> Result<Taken> {
         let (text, key, owner) = (self.statements.take.clone(), key.clone(), *request.owner.as_bytes());
-        let (ttl, label) = (micros(request.ttl), request.label.clone());
+        let (ttl, label) = (whole_micros(request.ttl), request.label.clone());
         let take = move |moment: Moment| {
             let take = Statement::new(&text).bytes(&key).bytes(&owner).number(ttl).number(moment.deadline);
             take.bytes(label.as_str().as_bytes())
@@ -142,8 +142,9 @@ impl PostgresTable {
     fn sweep(&self, call: Call, from: Vec<u8>) -> impl Future<Output = Result<Swept>> + Send + use<> {
         let (pool, text) = (self.pool.clone(), self.statements.sweep.clone());
         async move {
-            let sweep =
-                move |_| Statement::new(&text).bytes(&from).number(ROWS).number(micros(IDLE_BEFORE_DELETE));
+            let sweep = move |_| {
+                Statement::new(&text).bytes(&from).number(ROWS).number(whole_micros(IDLE_BEFORE_DELETE))
+            };
             let answer = pool.ask(&call, Purpose::Acquire, sweep).await?;
             let row = answer.rows.first().ok_or(sqlx::Error::RowNotFound).map_err(errors::reading)?;
             let read = || Ok(Swept { rows: row.try_get(1)?, last: row.try_get(2)? });
@@ -194,6 +195,10 @@ impl Table for PostgresTable {
         self.prefix.key(name).into_bytes().into()
     }
 
+    async fn open(&self, call: &Call) -> Result<()> {
+        self.pool.open_one(call).await
+    }
+
     async fn look(&self, call: &Call, key: &Key) -> Result<Option<Row>> {
         let answer = self.ask(call, Purpose::Maintain, &self.statements.look, key, |look| look).await?;
         let row = answer.rows.first().ok_or(sqlx::Error::RowNotFound).map_err(errors::reading)?;
@@ -217,7 +222,7 @@ impl Table for PostgresTable {
     }
 
     async fn renew(&self, call: &Call, key: &Key, owner: &Owner, ttl: Duration) -> Result<Option<Duration>> {
-        let (owner, ttl) = (*owner.as_bytes(), micros(ttl));
+        let (owner, ttl) = (*owner.as_bytes(), whole_micros(ttl));
         let renew = move |renew: Statement| renew.bytes(&owner).number(ttl);
         let answer = self.ask(call, Purpose::Maintain, &self.statements.renew, key, renew).await?;
         answer.rows.first().map_or(Ok(None), read_left)

@@ -11,7 +11,7 @@ mod tests;
 
 pub(crate) use dialect::{Answer, Dialect, Opened, Trouble};
 pub(crate) use link::Moment;
-pub(crate) use parameters::{Certificates, ParameterNames, Parameters};
+pub(crate) use parameters::{Certificates, Parameters};
 pub(crate) use pool::{Pool, Purpose};
 pub(crate) use table_name::TableName;
 
@@ -19,11 +19,6 @@ use std::time::Duration;
 
 use lock_core::Error;
 use sqlx::Error as SqlxError;
-
-/// Converts a duration to microseconds, as the server counts. Rounds up: never less than was asked for.
-pub(crate) fn micros(duration: Duration) -> i64 {
-    i64::try_from(duration.as_nanos().div_ceil(1000)).unwrap_or(i64::MAX)
-}
 
 /// Converts what is left of a lease from the server's microseconds. `None` if the lease is over.
 pub(crate) fn left(micros: i64) -> Option<Duration> {

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lock_core::driver::Call;
+use lock_core::driver::{Call, whole_micros};
 use lock_core::{Clock, Effect, Error, ErrorKind, Result};
 use tokio::sync::Notify;
 
-use super::{Answer, Dialect, Moment, Opened, Pool, Purpose, Trouble, micros};
+use super::{Answer, Dialect, Moment, Opened, Pool, Purpose, Trouble};
 
 /// A scripted server, whose clock is not the client's.
 #[derive(Clone, Debug)]
@@ -68,7 +68,7 @@ impl Scripted {
     }
 
     fn now(&self) -> i64 {
-        micros(self.0.clock.now().since_origin()) + AHEAD
+        whole_micros(self.0.clock.now().since_origin()) + AHEAD
     }
 }
 
@@ -207,7 +207,7 @@ async fn no_deadline_lies_beyond_the_end_of_the_patience() {
         server.does([Step::Slow(slow)]);
         let began = server.0.clock.now();
         let call = Call::begin(&server.0.clock, PATIENCE);
-        let end = micros(call.ends().since_origin()) + AHEAD;
+        let end = whole_micros(call.ends().since_origin()) + AHEAD;
         pool.ask(&call, Purpose::Acquire, |moment: Moment| moment.deadline).await.unwrap();
         let deadline = *server.0.deadlines.lock().unwrap().last().unwrap();
         // Rounded up to a microsecond on either side.
@@ -216,7 +216,7 @@ async fn no_deadline_lies_beyond_the_end_of_the_patience() {
         // drifted since.
         let this = (began, server.0.clock.now().since(began));
         let (read, ran) = before.replace(this).unwrap_or(this);
-        let most = micros(ran + call.ends().since(read) / 100) + 2;
+        let most = whole_micros(ran + call.ends().since(read) / 100) + 2;
         assert!(end - deadline <= most, "{} us before the end, more than {most}", end - deadline);
     }
 }
@@ -230,10 +230,14 @@ async fn an_old_estimate_makes_a_deadline_earlier() {
     for old in [ms(300), ms(600)] {
         server.0.clock.sleep(ms(300)).await;
         let call = Call::begin(&server.0.clock, PATIENCE);
-        let end = micros(call.ends().since_origin()) + AHEAD;
+        let end = whole_micros(call.ends().since_origin()) + AHEAD;
         pool.ask(&call, Purpose::Acquire, |moment: Moment| moment.deadline).await.unwrap();
         let deadline = *server.0.deadlines.lock().unwrap().last().unwrap();
-        assert!(end - deadline >= micros((old + PATIENCE) / 100), "{} us before the end", end - deadline);
+        assert!(
+            end - deadline >= whole_micros((old + PATIENCE) / 100),
+            "{} us before the end",
+            end - deadline
+        );
     }
 }
 

@@ -66,7 +66,7 @@ fn boot_id(trust: BootId) -> Finding {
 }
 
 fn waiters(table: &SqliteTable) -> Finding {
-    match table.wakes.obstacle() {
+    match table.wakes().obstacle() {
         None => Finding::new("waiters", Level::Good, "processes see whether other processes wait"),
         Some(e) => Finding::new(
             "waiters",

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use lock_core::driver::{Call, detached};
+use lock_core::driver::{Call, CurrentInfo, detached};
 use lock_core::{Effect, Error, Result};
 use sqlx::query::Query;
 use sqlx::sqlite::{
@@ -23,7 +23,6 @@ use super::file::{self, File};
 use super::identity::Identity;
 use super::time::{Now, Time, nanoseconds};
 use super::{connections, log, schema};
-use crate::profile::Profile;
 
 /// A statement with its values.
 pub(crate) type Statement = Query<'static, sqlx::Sqlite, SqliteArguments>;
@@ -34,7 +33,7 @@ pub(crate) struct Route {
     pub(crate) options: SqliteConnectOptions,
     pub(crate) file: File,
     pub(crate) time: Time,
-    pub(crate) profile: Arc<Profile>,
+    pub(crate) info: Arc<CurrentInfo>,
 }
 
 impl Route {
@@ -90,13 +89,15 @@ impl SerialConnection {
         SerialConnection { route, link }
     }
 
-    /// Opens the connection of a client that is being opened. Its errors are not converted to passing ones, because the
-    /// user has to create what is missing.
+    /// Opens the connection of a client that is being opened, unless it is open. Its errors are not converted to passing
+    /// ones, because the user has to create what is missing.
     pub(crate) async fn open(&self, call: &Call) -> Result<()> {
         let (this, own) = (self.clone(), call.clone());
         detached(call.clock(), call.left(), async move {
             let mut slot = this.link.lock().await;
-            *slot = Some(Link::open(&this.route, &own).await?);
+            if slot.is_none() {
+                *slot = Some(Link::open(&this.route, &own).await?);
+            }
             Ok(())
         })
         .await
@@ -165,7 +166,7 @@ impl Link {
             let connection = connect(&route.options(), route, call).await?;
             let link = Link::on(connection, route).await?;
             if link.files.is_of(before) {
-                route.profile.learn_server(link.files.of_all(route.time.boot()).as_deref());
+                route.info.learn_server(link.files.of_all(route.time.boot()).as_deref());
                 return Ok(link);
             }
             link.close().await;

@@ -1,8 +1,6 @@
 //! How a file is named: by a URL, or by sqlx' own options.
 
-use std::time::Duration;
-
-use lock_core::driver::{Context, Location, Prefix};
+use lock_core::driver::{CommonParameters, Context, Location, Opening, Prefix, unescape};
 use lock_core::{Client, Error, Options, Result};
 use sqlx::ConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
@@ -23,10 +21,9 @@ use crate::driver::SqlDriver;
 #[derive(Clone)]
 pub struct Sqlite {
     pub(crate) options: SqliteConnectOptions,
-    pub(crate) prefix: Prefix,
+    pub(crate) common: CommonParameters,
     pub(crate) trust: Trust,
     pub(crate) boot: BootId,
-    patience: Option<Duration>,
 }
 
 /// The file systems that a file may be on.
@@ -47,7 +44,7 @@ pub(crate) enum BootId {
     OfTheContainer,
 }
 
-const PARAMETERS: &str = "prefix, patience, fs, boot";
+const PARAMETERS: &str = "prefix, patience, lazy, fs, boot";
 
 impl Sqlite {
     /// Reads a URL: `sqlite:///absolute/path.db`, or `sqlite:relative.db`, which is relative to the process's folder.
@@ -58,6 +55,7 @@ impl Sqlite {
     ///
     /// - `prefix`: stands before every name in the file.
     /// - `patience`: how long one call may take.
+    /// - `lazy=true`: opening doesn't open the file, or create it. Its folder must exist all the same.
     /// - `fs=trust`: accepts a file on a file system that is not known to be local.
     /// - `boot=trust`: accepts a boot id that a container's manager has made up.
     ///
@@ -71,8 +69,7 @@ impl Sqlite {
         let options =
             SqliteConnectOptions::new().filename(path).create_if_missing(true).disable_statement_logging();
         let mut sqlite = Sqlite::from(options);
-        sqlite.prefix = url.take_prefix()?;
-        sqlite.patience = url.take_duration("patience")?;
+        sqlite.common = url.take_common()?;
         if is_trusted(&mut url, "fs")? {
             sqlite = sqlite.trust_file_system();
         }
@@ -89,7 +86,7 @@ impl Sqlite {
     ///
     /// [`Invalid`](lock_core::ErrorKind::Invalid), as [`Prefix::new`] says.
     pub fn prefix(mut self, prefix: &str) -> Result<Sqlite> {
-        self.prefix = Prefix::new(prefix)?;
+        self.common.prefix = Prefix::new(prefix)?;
         Ok(self)
     }
 
@@ -119,9 +116,18 @@ impl Sqlite {
         format!("-- created by the client that opens the file first\n{};", schema::CREATE)
     }
 
+    /// Makes [`open`](Self::open) return without opening the file.
+    ///
+    /// If the file can't be used, the first call returns that error instead. Its folder must exist all the same.
+    #[must_use]
+    pub fn lazy(mut self) -> Sqlite {
+        self.common.opening = Opening::Lazy;
+        self
+    }
+
     /// Opens a client.
     ///
-    /// Creates the table of locks if it is missing.
+    /// Unless [lazy](Self::lazy), it opens the file, and creates the table of locks if it is missing.
     ///
     /// # Errors
     ///
@@ -139,10 +145,7 @@ impl Sqlite {
     ///
     /// If the future is dropped, no client remains. The file and the table of locks may have been created all the same.
     pub async fn open(self, options: Options) -> Result<Client> {
-        let options = match self.patience {
-            Some(patience) => options.patience(patience),
-            None => options,
-        };
+        let options = self.common.apply_to(options);
         if is_in_memory(&self.options) {
             return Err(Error::unsupported(
                 "a database in memory is seen by one connection only; for locks within one process, use memory://",
@@ -159,10 +162,9 @@ impl From<SqliteConnectOptions> for Sqlite {
     fn from(options: SqliteConnectOptions) -> Sqlite {
         Sqlite {
             options,
-            prefix: Prefix::default(),
+            common: CommonParameters::default(),
             trust: Trust::Local,
             boot: BootId::OfTheMachine,
-            patience: None,
         }
     }
 }
@@ -172,17 +174,16 @@ impl std::fmt::Debug for Sqlite {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Sqlite")
             .field("file", &self.options.get_filename())
-            .field("prefix", &self.prefix)
+            .field("common", &self.common)
             .field("trust", &self.trust)
             .field("boot", &self.boot)
-            .field("patience", &self.patience)
             .finish_non_exhaustive()
     }
 }
 
 async fn open(sqlite: Sqlite, context: Context) -> Result<SqlDriver<SqliteTable>> {
-    let clock = context.clock.clone();
-    Ok(SqlDriver::new(SqliteTable::open(sqlite, context).await?, clock))
+    let opening = sqlite.common.opening;
+    SqlDriver::open(SqliteTable::new(sqlite)?, opening, context).await
 }
 
 fn is_trusted(url: &mut Location, parameter: &str) -> Result<bool> {
@@ -214,28 +215,17 @@ fn parse_path(base: &str) -> Result<String> {
         return wrong("a # in a path is written %23");
     }
     match unescape(path) {
-        Some(path) if path.is_empty() || path.ends_with('/') => wrong("the URL names no file"),
-        Some(path) if path.contains('\0') => wrong("a path has no zero byte"),
-        Some(path) => Ok(path),
-        None => wrong("a broken % escape in the path"),
+        Ok(path) if path.is_empty() || path.ends_with('/') => wrong("the URL names no file"),
+        Ok(path) if path.contains('\0') => wrong("a path has no zero byte"),
+        Ok(path) => Ok(path),
+        Err(_) => wrong("a broken % escape in the path"),
     }
-}
-
-fn unescape(text: &str) -> Option<String> {
-    let mut parts = text.split('%');
-    let mut bytes = parts.next()?.as_bytes().to_vec();
-    for part in parts {
-        let (digits, rest) = part.split_at_checked(2)?;
-        let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-        bytes.push(is_hex.then(|| u8::from_str_radix(digits, 16).ok())??);
-        bytes.extend_from_slice(rest.as_bytes());
-    }
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+    use std::time::Duration;
 
     use lock_core::ErrorKind;
 
@@ -253,9 +243,14 @@ mod tests {
         }
         let sqlite =
             Sqlite::from_url("sqlite:///l.db?prefix=app%3A&patience=250ms&fs=trust&boot=trust").unwrap();
-        assert_eq!(sqlite.prefix, Prefix::new("app:").unwrap());
+        let expected = CommonParameters {
+            prefix: Prefix::new("app:").unwrap(),
+            patience: Some(Duration::from_millis(250)),
+            opening: Opening::Waits,
+        };
+        assert_eq!(sqlite.common, expected);
         assert_eq!((sqlite.trust, sqlite.boot), (Trust::Anything, BootId::OfTheContainer));
-        assert_eq!(sqlite.patience, Some(Duration::from_millis(250)));
+        assert_eq!(Sqlite::from_url("sqlite:a?lazy=true").unwrap().common.opening, Opening::Lazy);
     }
 
     #[test]

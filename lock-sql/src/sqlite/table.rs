@@ -1,11 +1,12 @@
 //! The requests to the table of locks. Each call is one statement.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Busy, Call, Context, Finding, Grant, Prefix, Release, Request, Revocation, Revoked, When,
+    Attempt, Busy, Call, CommonParameters, CurrentInfo, Finding, Grant, Prefix, Release, Request, Revocation,
+    Revoked, When,
 };
 use lock_core::{Error, Info, Name, Owner, Result};
 use sqlx::Row as _;
@@ -18,7 +19,6 @@ use super::settings::{BootId, Sqlite, Trust};
 use super::time::{self, Time, nanoseconds};
 use super::wakes::Wakes;
 use super::{check, errors, sweep};
-use crate::profile::Profile;
 use crate::row::{self, Row};
 use crate::sweep::Sweep;
 use crate::table::{Course, Key, Listener, Table};
@@ -33,9 +33,10 @@ pub(crate) struct SqliteTable {
     pub(super) file: File,
     pub(super) trust: Trust,
     pub(super) boot: BootId,
-    profile: Arc<Profile>,
+    info: Arc<CurrentInfo>,
     prefix: Prefix,
-    pub(super) wakes: Arc<Wakes>,
+    /// Opens a file of its own beside the database, and so not before that.
+    wakes: OnceLock<Arc<Wakes>>,
     sweep: Sweep,
 }
 
@@ -82,31 +83,35 @@ UPDATE main.onelock_locks SET owner = x'', label = '', expires = -1, revoked = c
 WHERE name = ?1 AND owner = ?2 AND boot = ?3 AND expires > ?4 RETURNING expires";
 
 impl SqliteTable {
-    pub(super) async fn open(sqlite: Sqlite, context: Context) -> Result<SqliteTable> {
-        let Sqlite { options, prefix, trust, boot, .. } = sqlite;
+    /// Finds the file's place, and does not open it.
+    pub(super) fn new(sqlite: Sqlite) -> Result<SqliteTable> {
+        let Sqlite { options, common, trust, boot } = sqlite;
+        let CommonParameters { prefix, .. } = common;
         let file = File::at(options.get_filename())?;
         if trust == Trust::Local {
             file.must_be_local()?;
         }
         let time = Time::of_this_machine(boot)?;
-        let profile = Arc::new(Profile::new(info(&file), "onelock_locks", &prefix));
-        let route = Arc::new(Route { options, file: file.clone(), time, profile: profile.clone() });
+        let place = format!("onelock_locks {}", prefix.as_str());
+        let info = Arc::new(CurrentInfo::new(info(&file), place));
+        let route = Arc::new(Route { options, file: file.clone(), time, info: info.clone() });
         let (looks, writes) = (SerialConnection::new(route.clone()), SerialConnection::new(route));
-        let call = Call::begin(&context.clock, context.patience);
-        writes.open(&call).await?;
-        looks.open(&call).await?;
         Ok(SqliteTable {
             looks,
             writes,
             time,
-            profile,
-            wakes: Wakes::of(file.path(), &prefix),
+            info,
+            wakes: OnceLock::new(),
             file,
             trust,
             boot,
             prefix,
             sweep: Sweep::default(),
         })
+    }
+
+    pub(super) fn wakes(&self) -> &Arc<Wakes> {
+        self.wakes.get_or_init(|| Wakes::of(self.file.path(), &self.prefix))
     }
 
     /// Takes the lock. `None` if another owner holds it.
@@ -130,11 +135,18 @@ impl SqliteTable {
 #[async_trait]
 impl Table for SqliteTable {
     fn info(&self) -> Arc<Info> {
-        self.profile.get()
+        self.info.get()
     }
 
     fn key(&self, name: &Name) -> Key {
         self.prefix.key(name).into_bytes().into()
+    }
+
+    async fn open(&self, call: &Call) -> Result<()> {
+        self.writes.open(call).await?;
+        self.looks.open(call).await?;
+        self.wakes();
+        Ok(())
     }
 
     async fn look(&self, call: &Call, key: &Key) -> Result<Option<Row>> {
@@ -185,9 +197,9 @@ impl Table for SqliteTable {
         let was_held = answer.rows.first().map_or(Ok(false), |row| row.try_get(0));
         let name = request.name.as_str();
         // Also if nothing was held: an earlier release may have been carried out without waking the waiters.
-        self.wakes.wake(name);
+        self.wakes().wake(name);
         Ok(match was_held.map_err(errors::asking)? {
-            true => Release::Released { others: self.wakes.others(name) },
+            true => Release::Released { others: self.wakes().others(name) },
             false => Release::NotHeld,
         })
     }
@@ -214,14 +226,14 @@ impl Table for SqliteTable {
             .await?;
         let Some(row) = answer.rows.first() else { return Ok(Revoked::NotHeld) };
         if when == When::Now {
-            self.wakes.wake(name.as_str());
+            self.wakes().wake(name.as_str());
             return Ok(Revoked::Free);
         }
         Ok(left(row, 0, answer.now)?.map_or(Revoked::Free, Revoked::FreeIn))
     }
 
     async fn listen(&self, _: &Call, _: &Key, name: &Name) -> Result<Option<Box<dyn Listener>>> {
-        Ok(Some(Box::new(self.wakes.listen(name))))
+        Ok(Some(Box::new(self.wakes().listen(name))))
     }
 
     async fn check(&self, call: &Call) -> Result<Vec<Finding>> {

@@ -49,6 +49,8 @@ rules! {
         transactions_of_two_holders_come_one_after_the_other,
     }
     reaching {
+        opening_waits_for_the_server_unless_it_is_lazy,
+        the_first_call_of_a_lazy_client_refuses_what_opening_would,
         the_patience_is_the_urls,
         a_client_opens_as_many_connections_as_its_url_allows,
         a_socket_leads_to_the_server,

@@ -2,14 +2,52 @@
 
 use std::time::Duration;
 
-use lock_conformance::patience;
 use lock_conformance::timing::Answered;
+use lock_conformance::{Data, patience};
+use lock_core::{Effect, ErrorKind};
 use lock_sql::mysql;
 use lock_test_servers::{Owned, Persistence, Settings};
 use tokio::task::JoinSet;
 
 use crate::On;
-use crate::server::{PATIENCE, Server, claim, execute, granted, number, run, until};
+use crate::server::{PATIENCE, Server, TTL, claim, execute, granted, number, run, until};
+
+const NOT_DONE: ErrorKind = ErrorKind::Unavailable { effect: Effect::NotApplied };
+
+pub(crate) fn opening_waits_for_the_server_unless_it_is_lazy(on: On) {
+    run(async {
+        let owned = Owned::start(on, &Settings::default()).expect("the server can be started");
+        let url = format!("{}?patience=1s", owned.url());
+        owned.kill().unwrap();
+        for eager in ["", "&lazy=false"] {
+            let error = mysql::connect(&format!("{url}{eager}")).await.unwrap_err();
+            assert_eq!(error.kind(), NOT_DONE, "{error}");
+        }
+        let client = mysql::connect(&format!("{url}&lazy=true")).await.unwrap();
+        let lock = client.lock("a").ttl(TTL).build().unwrap();
+        assert_eq!(lock.try_acquire().await.map(drop).unwrap_err().kind(), NOT_DONE);
+        owned.restart(Data::Kept).unwrap();
+        drop(lock.acquire().answered().await);
+    });
+}
+
+pub(crate) fn the_first_call_of_a_lazy_client_refuses_what_opening_would(on: On) {
+    run(async {
+        let server = Server::shared(on).await;
+        server.execute("CREATE TABLE onelock_locks (id INT) ENGINE=InnoDB COMMENT='onelock schema 2'").await;
+        let client = mysql::connect(&server.url("?lazy=true")).await.unwrap();
+        let lock = client.lock("a").ttl(TTL).build().unwrap();
+        for error in [
+            lock.try_acquire().await.map(drop).unwrap_err(),
+            lock.inspect().await.map(drop).unwrap_err(),
+            client.check().await.map(drop).unwrap_err(),
+        ] {
+            assert!(error.kind() == ErrorKind::Rejected && error.message().contains("newer"), "{error}");
+        }
+        server.execute("DROP TABLE onelock_locks").await;
+        drop(lock.acquire().answered().await);
+    });
+}
 
 /// Every statement that uses the table then waits.
 const KEEP: &str = "LOCK TABLES onelock_locks WRITE";

@@ -80,6 +80,8 @@ rules! {
         behind_a_transaction_pooler_locks_work_and_waiters_look,
     }
     reaching {
+        opening_waits_for_the_server_unless_it_is_lazy,
+        the_first_call_of_a_lazy_client_creates_the_table,
         the_patience_is_the_urls,
         a_client_opens_as_many_connections_as_its_url_allows,
         a_lock_is_one_row_under_its_prefix_and_name,

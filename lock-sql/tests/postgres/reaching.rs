@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
-use lock_conformance::patience;
 use lock_conformance::timing::{Answered, released};
-use lock_core::Client;
+use lock_conformance::{Data, patience};
+use lock_core::{Client, Effect, ErrorKind};
 use lock_sql::postgres;
 use sqlx::{AssertSqlSafe, Executor, PgConnection};
 use tokio::task::JoinSet;
 
 use crate::Outcome;
-use crate::server::{Site, TTL, claim, claim_within, granted, run, until};
+use crate::server::{Site, TTL, claim, claim_within, granted, run, start_durable, until};
+
+const NOT_DONE: ErrorKind = ErrorKind::Unavailable { effect: Effect::NotApplied };
 
 async fn open(site: &Site, parameters: &str) -> Client {
     postgres::connect(&site.url_with(&format!("table={}&{parameters}", site.table))).answered().await
@@ -22,6 +24,35 @@ async fn keep_table(site: &Site) -> PgConnection {
     let keep = format!("BEGIN; LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", site.table);
     admin.execute(sqlx::raw_sql(AssertSqlSafe(keep))).await.unwrap();
     admin
+}
+
+pub(crate) fn opening_waits_for_the_server_unless_it_is_lazy() -> Outcome {
+    run(async {
+        let server = start_durable();
+        let url = Site::on(server.url()).url_with("patience=1s");
+        server.kill().unwrap();
+        for eager in ["", "&lazy=false"] {
+            let error = postgres::connect(&format!("{url}{eager}")).await.unwrap_err();
+            assert_eq!(error.kind(), NOT_DONE, "{error}");
+        }
+        let client = postgres::connect(&format!("{url}&lazy=true")).await.unwrap();
+        let lock = client.lock("a").ttl(TTL).build().unwrap();
+        assert_eq!(lock.try_acquire().await.map(drop).unwrap_err().kind(), NOT_DONE);
+        server.restart(Data::Kept).unwrap();
+        drop(lock.acquire().answered().await);
+    })
+}
+
+pub(crate) fn the_first_call_of_a_lazy_client_creates_the_table() -> Outcome {
+    run(async {
+        let site = Site::new();
+        let client = open(&site, "lazy=true").await;
+        let is_there = format!("SELECT count(*) FROM pg_class WHERE relname = '{}'", site.table);
+        assert_eq!(site.number(&is_there).await, 0, "nothing was asked of the server");
+        let done = client.init().answered().await;
+        assert!(done.contains("created the table"), "{done}");
+        assert_eq!(site.number(&is_there).await, 1);
+    })
 }
 
 pub(crate) fn the_patience_is_the_urls() -> Outcome {

@@ -52,6 +52,7 @@ rules! {
         a_log_that_was_removed_makes_no_second_holder_in_one_process,
     }
     opening {
+        opening_opens_the_file_unless_it_is_lazy,
         the_file_is_created_and_its_folder_is_not,
         what_is_no_database_is_left_alone,
         a_damaged_file_is_said_to_be_damaged,

@@ -14,6 +14,34 @@ async fn refused(url: &str) -> Error {
     sqlite::connect(url).await.expect_err(url)
 }
 
+pub(crate) fn opening_opens_the_file_unless_it_is_lazy() {
+    run(async {
+        let file = File::new();
+        let client = sqlite::connect(&format!("{}?lazy=true", file.url())).await.unwrap();
+        assert_eq!(fs::read_dir(file.folder.path()).unwrap().count(), 0, "nothing is there yet");
+        let lock = client.lock("a").build().unwrap();
+        assert!(lock.try_acquire().await.unwrap().is_some());
+        assert!(file.path().exists());
+        // What opening would have refused, the first call refuses.
+        let file = File::new();
+        file.execute("CREATE TABLE onelock_locks (id INTEGER, name TEXT)").await;
+        let client = sqlite::connect(&format!("{}?lazy=true", file.url())).await.unwrap();
+        let lock = client.lock("a").build().unwrap();
+        for error in [
+            refused(&file.url()).await,
+            refused(&format!("{}?lazy=false", file.url())).await,
+            lock.try_acquire().await.map(drop).unwrap_err(),
+            lock.inspect().await.map(drop).unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
+            assert!(error.message().contains("not a table of locks"), "{error}");
+        }
+        let missing = file.folder.path().join("missing/locks.db");
+        let error = refused(&format!("sqlite://{}?lazy=true", missing.display())).await;
+        assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
+    });
+}
+
 pub(crate) fn the_file_is_created_and_its_folder_is_not() {
     run(async {
         let file = File::new();

@@ -81,12 +81,18 @@ fn listed(text: &str, constant: &str) -> Items {
     names.map(str::to_owned).collect()
 }
 
+/// Calls that take several parameters at once.
+const TOGETHER: [(&str, &[&str]); 2] =
+    [("take_common(", &["prefix", "patience", "lazy"]), ("take_certificates(", &["ca", "cert", "key"])];
+
 /// Returns the parameters that the code of a file takes out of a URL, without its tests.
 fn taken_by(text: &str) -> Items {
     let code = text.split("\n#[cfg(test)]\nmod tests").next().unwrap_or(text);
     let calls = ["take(\"", "take_duration(\"", "is_trusted(&mut url, \""];
     let found = calls.into_iter().flat_map(|call| code.split(call).skip(1));
-    found.filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect()
+    let alone = found.filter_map(|rest| rest.split('"').next());
+    let together = TOGETHER.into_iter().filter(|(call, _)| code.contains(call)).flat_map(|(_, taken)| taken);
+    alone.chain(together.copied()).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -101,7 +107,7 @@ mod tests {
     fn a_list_is_one_string_or_many() {
         let text = "const A: &str =\n    \"p, lazy; with rediss:// also ca, key\";\n\
             const B: [&str; 2] = [\"ssl-mode\", \"socket\"];\n\
-            const C: ParameterNames = ParameterNames {\n    ca: &[\"ca\", \"sslrootcert\"],\n};\n";
+            const C: CertificateNames = CertificateNames {\n    ca: &[\"ca\", \"sslrootcert\"],\n};\n";
         assert_eq!(listed(text, "A"), items(&["p", "lazy", "ca", "key"]));
         assert_eq!(listed(text, "B"), items(&["ssl-mode", "socket"]));
         assert_eq!(listed(text, "C"), items(&["ca", "sslrootcert"]));
@@ -110,9 +116,10 @@ mod tests {
 
     #[test]
     fn what_is_taken_is_read_and_what_tests_take_is_not() {
-        let text = "url.take(\"lazy\"); url.take_duration(\"patience\")?; is_trusted(&mut url, \"fs\")?;\n\
-            #[cfg(test)]\nmod tests {\n    url.take(\"x\");\n}\n";
-        assert_eq!(taken_by(text), items(&["lazy", "patience", "fs"]));
+        let text = "url.take(\"db\"); url.take_duration(\"tick\")?; is_trusted(&mut url, \"fs\")?;\n\
+            url.take_certificates(&names)?;\n#[cfg(test)]\nmod tests {\n    url.take(\"x\");\n}\n";
+        assert_eq!(taken_by(text), items(&["db", "tick", "fs", "ca", "cert", "key"]));
+        assert_eq!(taken_by("ours.take_common()?"), items(&["prefix", "patience", "lazy"]));
     }
 
     #[test]

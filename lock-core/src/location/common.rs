@@ -1,0 +1,95 @@
+//! The parameters that the URLs of all backends have.
+
+use std::time::Duration;
+
+use super::Location;
+use crate::error::{Error, Result};
+use crate::name::Prefix;
+use crate::options::Options;
+
+/// `prefix`, `patience` and `lazy`, as a URL gives them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommonParameters {
+    /// Stands before every name on the server; empty if the URL has no `prefix`.
+    pub prefix: Prefix,
+    /// How long one request may take. It takes precedence over the patience of the [`Options`].
+    pub patience: Option<Duration>,
+    /// Whether opening a client waits for the server.
+    pub opening: Opening,
+}
+
+/// Whether opening a client waits for the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Opening {
+    /// It waits, for one patience at most, and fails if the server can't be used.
+    #[default]
+    Waits,
+    /// It asks the server nothing. The first call does what opening would have done, and returns its error.
+    Lazy,
+}
+
+impl CommonParameters {
+    /// Returns these options with the patience of the URL, if it has one.
+    pub fn apply_to(&self, options: Options) -> Options {
+        match self.patience {
+            Some(patience) => options.patience(patience),
+            None => options,
+        }
+    }
+}
+
+impl Location {
+    /// Takes `prefix`, `patience` and `lazy`.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) if one of them has a value that can't be meant.
+    pub fn take_common(&mut self) -> Result<CommonParameters> {
+        Ok(CommonParameters {
+            prefix: self.take_prefix()?,
+            patience: self.take_duration("patience")?,
+            opening: self.take_opening()?,
+        })
+    }
+
+    fn take_opening(&mut self) -> Result<Opening> {
+        match self.take("lazy").as_deref() {
+            None | Some("false") => Ok(Opening::Waits),
+            Some("true") => Ok(Opening::Lazy),
+            Some(other) => Err(Error::invalid(format!("{}: write true or false", self.shown("lazy", other)))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    fn common(query: &str) -> Result<CommonParameters> {
+        Location::parse(&format!("x://h?{query}")).unwrap().take_common()
+    }
+
+    #[test]
+    fn a_url_may_say_something_else_than_the_defaults() {
+        assert_eq!(common("").unwrap(), CommonParameters::default());
+        assert_eq!(common("lazy=false").unwrap().opening, Opening::Waits);
+        let given = common("prefix=a%3A&patience=250ms&lazy=true").unwrap();
+        let patience = Duration::from_millis(250);
+        let expected = CommonParameters {
+            prefix: Prefix::new("a:").unwrap(),
+            patience: Some(patience),
+            opening: Opening::Lazy,
+        };
+        assert_eq!(given, expected);
+    }
+
+    #[test]
+    fn a_value_that_can_not_be_meant_is_refused() {
+        for bad in ["lazy=yes", "lazy=", "patience=5", "prefix=%3Alock%7E"] {
+            assert_eq!(common(bad).expect_err(bad).kind(), ErrorKind::Invalid, "{bad}");
+        }
+        let secret = common("pass=x&lazy=hunter2").unwrap_err();
+        assert!(!secret.message().contains("hunter2"), "{secret}");
+    }
+}
