@@ -10,6 +10,7 @@
 mod answer;
 mod call;
 mod detached;
+mod feed;
 mod finding;
 mod hub;
 mod info;
@@ -36,6 +37,7 @@ pub use crate::random::RandomSource;
 pub use answer::{Attempt, Busy, Grant, Inspection, Release, Renewal, Revoked, Watched};
 pub use call::Call;
 pub use detached::detached;
+pub use feed::{Audience, Feed, Missed, Notice, Source, SourceError};
 pub use finding::{Finding, Level};
 pub use hub::{Hub, Subscription};
 pub use info::{Fair, Fencing, Info, Lease, Wakes};
