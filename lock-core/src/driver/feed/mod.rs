@@ -1,7 +1,7 @@
 //! Wake-ups over one connection: what the server reports for a client's claims, and the task that reads it.
 //!
-//! [`Source`] is what differs between servers. Everything else is written here once: when the connection is opened, what
-//! is subscribed and for how long, which claims are woken, and what follows when the connection breaks.
+//! [`Source`] is what differs between servers. Everything else is written here once: when the connection is opened,
+//! what is subscribed and for how long, which claims are woken, and what follows when the connection breaks.
 
 mod source;
 mod task;
@@ -18,7 +18,6 @@ use super::hub::{Hub, Subscription};
 use super::request::Context;
 use crate::error::{Effect, Error, Result};
 use crate::name::Name;
-use crate::owner::Owner;
 pub use source::{Audience, Missed, Notice, Source, SourceError};
 use task::Task;
 
@@ -57,19 +56,20 @@ impl<S: Source> Feed<S> {
     ///
     /// # Cancel safety
     ///
-    /// If the returned future is dropped, the claim does not listen. The topic may stay subscribed for two seconds.
+    /// If the returned future is dropped, the claim does not listen. The topic may stay subscribed for about two seconds.
     ///
     /// # Panics
     ///
     /// Outside of a tokio runtime.
     pub async fn listen(&self, name: &Name, topic: S::Topic, call: &Call) -> Result<Subscription> {
-        // Registered before the look at what is confirmed: the task unsubscribes a topic only if no claim is registered.
+        // Registered before the look at what is confirmed: the task unsubscribes a topic if no claim is registered.
         let listening = self.listeners.waiters.listen(name);
         self.confirm(topic, call).await?;
         Ok(listening)
     }
 
-    /// Listens to the revokes of what `owner` holds, which `topic` reports. Otherwise as [`listen`](Self::listen).
+    /// Listens to the revokes of what `owner` holds, which `topic` reports. `owner` is the name that
+    /// [`Owner::to_name`](crate::Owner::to_name) makes. Otherwise as [`listen`](Self::listen).
     ///
     /// # Errors
     ///
@@ -82,8 +82,8 @@ impl<S: Source> Feed<S> {
     /// # Panics
     ///
     /// Outside of a tokio runtime.
-    pub async fn watch(&self, owner: &Owner, topic: S::Topic, call: &Call) -> Result<Subscription> {
-        let watching = self.listeners.holders.listen(&owner.to_name());
+    pub async fn watch(&self, owner: &Name, topic: S::Topic, call: &Call) -> Result<Subscription> {
+        let watching = self.listeners.holders.listen(owner);
         self.confirm(topic, call).await?;
         Ok(watching)
     }

@@ -12,6 +12,7 @@ use super::*;
 use crate::clock::{Clock, Instant, Time, Timer};
 use crate::driver::info::Wakes;
 use crate::error::ErrorKind;
+use crate::owner::Owner;
 use crate::random::Random;
 
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -218,7 +219,7 @@ impl Scene {
     /// Watches as the claim of an owner that holds a lock.
     fn watch(&self, owner: Owner) -> impl Future<Output = Result<Subscription>> + Send + use<> {
         let (feed, call) = (self.feed.clone(), self.call());
-        async move { feed.watch(&owner, Topic::Revokes, &call).await }
+        async move { feed.watch(&owner.to_name(), Topic::Revokes, &call).await }
     }
 
     /// Returns whether the claim was woken since the last look.
@@ -278,7 +279,7 @@ async fn a_notice_wakes_the_claims_that_it_is_about() {
     scene.server.report(Notice::Revoked(owner.to_string()));
     assert!(scene.is_woken(&holder).await && !scene.is_woken(&a).await);
     scene.server.report(Notice::Other);
-    scene.server.report(Notice::Released("nobody's".to_owned()));
+    scene.server.report(Notice::Released("c".to_owned()));
     for listening in [&a, &b, &holder] {
         assert!(!scene.is_woken(listening).await);
     }
@@ -383,9 +384,8 @@ async fn a_topic_without_listeners_is_unsubscribed_after_one_to_two_sweeps() {
 #[tokio::test(start_paused = true)]
 async fn a_topic_for_all_stays_while_any_claim_listens() {
     let scene = Scene::new();
-    let owner = owner();
     let waiter = scene.feed.listen(&name("a"), Topic::All, &scene.call()).await.unwrap();
-    let holder = scene.feed.watch(&owner, Topic::All, &scene.call()).await.unwrap();
+    let holder = scene.feed.watch(&owner().to_name(), Topic::All, &scene.call()).await.unwrap();
     drop(waiter);
     scene.clock.sleep(IDLE * 3).await;
     assert!(scene.feed.is_confirmed(&Topic::All));
@@ -471,6 +471,8 @@ async fn a_connection_is_checked_while_a_topic_is_subscribed() {
     scene.clock.sleep(CHECK).await;
     assert!(scene.is_woken(&a).await, "the check found it broken");
     scene.server.set("check", Step::Works);
+    scene.clock.sleep(IDLE).await;
+    assert!(scene.feed.is_confirmed(&Topic::Releases(name("a"))));
     drop(a);
     scene.clock.sleep(IDLE * 3).await;
     let checks = scene.server.count("check");
