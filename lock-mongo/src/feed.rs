@@ -83,8 +83,8 @@ impl Streams {
     }
 }
 
-/// Subscribing opens the stream and unsubscribing closes it: a stream can't be open without reporting. The connection is
-/// the stream, if it is open; what it is opened on belongs to the `mongodb` crate.
+/// Subscribing opens the stream and unsubscribing closes it: a stream can't be open without reporting. The connection
+/// is the stream, if it is open; what it is opened on belongs to the `mongodb` crate.
 ///
 /// There is no [`check`](Source::check), because no question can be asked on a stream. The server answers each second
 /// that there is no event, and `next` notices if it does not.

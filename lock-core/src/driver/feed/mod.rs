@@ -56,7 +56,8 @@ impl<S: Source> Feed<S> {
     ///
     /// # Cancel safety
     ///
-    /// If the returned future is dropped, the claim does not listen. The topic may stay subscribed for about two seconds.
+    /// If the returned future is dropped, the claim does not listen. The topic may stay subscribed for about two
+    /// seconds.
     ///
     /// # Panics
     ///

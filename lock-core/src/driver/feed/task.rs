@@ -143,7 +143,7 @@ impl<S: Source> Task<S> {
                 (Err(SourceError::Refused(why)), [topic]) => self.refuse(topic, why),
                 // The server may have refused all of them because of one.
                 (Err(SourceError::Refused(_)), _) => {
-                    requests.extend(topics.into_iter().map(|topic| vec![topic]))
+                    requests.extend(topics.into_iter().map(|topic| vec![topic]));
                 }
                 (outcome, _) => outcome?,
             }
@@ -170,8 +170,11 @@ impl<S: Source> Task<S> {
 
     fn refuse(&mut self, topic: &S::Topic, why: String) {
         self.source.learned(topic, Wakes::Polled);
-        self.confirmed.with(|confirmed| confirmed.remove(topic));
+        let was_confirmed = self.confirmed.with(|confirmed| confirmed.remove(topic));
         answer(self.wanted.remove(topic).unwrap_or_default(), &Err(SourceError::Refused(why)));
+        if was_confirmed {
+            self.listeners.wake_all();
+        }
     }
 
     /// Unsubscribes the topics that had no listeners at two sweeps in a row.

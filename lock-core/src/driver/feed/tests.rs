@@ -491,8 +491,11 @@ async fn a_topic_that_means_something_else_is_subscribed_again() {
     assert_eq!(scene.server.count("subscribe a"), 2);
     assert!(!scene.is_woken(&a).await);
     scene.server.set("subscribe", Step::Anew);
-    scene.feed.subscribe(topic, &scene.call()).await.unwrap();
+    scene.feed.subscribe(topic.clone(), &scene.call()).await.unwrap();
     assert!(scene.is_woken(&a).await && scene.is_woken(&b).await);
+    scene.server.set("subscribe", Step::Refused);
+    scene.feed.subscribe(topic.clone(), &scene.call()).await.unwrap_err();
+    assert!(scene.is_woken(&a).await && !scene.feed.is_confirmed(&topic), "it may be reported no more");
 }
 
 #[tokio::test(start_paused = true)]
