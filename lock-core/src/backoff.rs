@@ -10,7 +10,18 @@ const SAFETY_POLL: Duration = Duration::from_secs(5);
 
 /// Returns the pause before the `round`-th repetition of something that failed: exponential with jitter, 10 ms to 1 s.
 pub(crate) fn after_error(round: u32, random: &Random) -> Duration {
-    let ceiling = Duration::from_millis(10).saturating_mul(1 << round.min(7)).min(Duration::from_secs(1));
+    exponential(Duration::from_millis(10), Duration::from_secs(1), round, random)
+}
+
+/// Returns the pause before a feed connects again, after `failures` connections in a row that served no claim:
+/// exponential with jitter, 50 ms to 2 s.
+pub(crate) fn before_connecting(failures: u32, random: &Random) -> Duration {
+    exponential(Duration::from_millis(50), Duration::from_secs(2), failures, random)
+}
+
+/// Doubles `first` for each round, up to `longest`. The upper half of it is random.
+fn exponential(first: Duration, longest: Duration, round: u32, random: &Random) -> Duration {
+    let ceiling = first.saturating_mul(1 << round.min(7)).min(longest);
     ceiling / 2 + random.up_to(ceiling / 2)
 }
 

@@ -106,7 +106,7 @@ async fn index(server: &Server, call: &Call) -> Finding {
 }
 
 async fn push(server: &Server, call: &Call, name: &Name) -> Finding {
-    match server.wakes.listen(name, &server.clock, call.left()).await {
+    match server.wakes.listen(name, call).await {
         Ok(_) => Finding::new("push", Level::Good, "waiters are woken by a release"),
         Err(e) if e.kind() == ErrorKind::Unsupported => Finding::new("push", Level::Warning, e.message()),
         Err(e) => Finding::new("push", Level::Unknown, e.message()),

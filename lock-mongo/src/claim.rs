@@ -134,8 +134,7 @@ impl Claim for MongoClaim {
         self.mark.waits = true;
         self.write_mark(call).await;
         if self.listening.is_none() {
-            let listening = self.server.wakes.listen(&self.request.name, call.clock(), call.left());
-            self.listening = Some(listening.await?);
+            self.listening = Some(self.server.wakes.listen(&self.request.name, call).await?);
         }
         Ok(())
     }
@@ -149,7 +148,7 @@ impl Claim for MongoClaim {
 
     async fn watch(&mut self) -> Result<Watched> {
         let Request { owner, clock, patience, .. } = &self.request;
-        self.listening = Some(self.server.wakes.watch(owner, clock, *patience).await?);
+        self.listening = Some(self.server.wakes.watch(owner, &Call::begin(clock, *patience)).await?);
         Ok(Watched::FromNowOn)
     }
 

@@ -1,17 +1,17 @@
-//! The task behind the wake-ups: opens the change stream, reads it, and opens another one when it breaks.
+//! How the server reports releases and revokes: in one change stream of all locks, open while a claim listens.
 //!
 //! The `mongodb` crate resumes a stream by itself after a failover. When it gives a stream up, or when a stream is
-//! silent for too long, this task opens a new one that starts at the present. It then wakes all claims, because the new
-//! stream does not report what was released in between.
+//! silent for too long, the feed opens a new one that starts at the present.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::driver::{Context, Hub, Prefix, Wakes, detached};
-use lock_core::{Clock, Random};
+use async_trait::async_trait;
+use lock_core::driver::{Audience, Context, Missed, Notice, Prefix, Source, SourceError, Wakes, detached};
+use lock_core::{Clock, Instant};
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::change_stream::ChangeStream;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use crate::errors;
@@ -19,75 +19,29 @@ use crate::profile::Profile;
 use crate::server::Current;
 use crate::statements::NEVER;
 
-/// How long the stream stays open, at least, after the last claim has stopped listening. A name that is handed over
-/// often then needs no new stream each time.
-const IDLE_BEFORE_CLOSE: Duration = Duration::from_secs(2);
 /// How long the server waits for an event before it answers that there is none.
 const MAX_AWAIT_TIME: Duration = Duration::from_secs(1);
-/// The first pause before another stream is opened; it doubles with each failure.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// A claim's request for wake-ups. It is answered when the stream is open, or can't be opened.
+/// The only topic. The stream is of all locks that may have become free, not only of those that claims listen to: the
+/// names that claims listen to change more often than a stream can be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct AllLocks;
+
+/// The change streams of one collection.
 #[derive(Debug)]
-pub(crate) struct ListenRequest(pub(crate) oneshot::Sender<Result<(), Trouble>>);
-
-/// Why the stream is not open.
-#[derive(Clone, Debug)]
-pub(crate) enum Trouble {
-    /// The server has no change streams, or none for this user.
-    Refused(String),
-    /// Opening failed, or took too long. Another try may succeed.
-    Broken(String),
-}
-
-/// Reads the stream for all claims of a client, from the first listen until the client is dropped.
-#[derive(Debug)]
-pub(crate) struct Feed {
+pub(crate) struct Streams {
     current: Current,
     profile: Arc<Profile>,
     prefix: Prefix,
     clock: Clock,
-    random: Random,
     patience: Duration,
-    hubs: Hubs,
-    open: watch::Sender<bool>,
-    requests: mpsc::UnboundedReceiver<ListenRequest>,
 }
 
-/// The claims of a client that listen. Cheap to clone.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Hubs {
-    /// Waiting claims, by the name that they wait for.
-    pub(crate) waiters: Hub,
-    /// Holding claims, by their owner.
-    pub(crate) holders: Hub,
-}
-
-impl Hubs {
-    fn are_empty(&self) -> bool {
-        self.waiters.is_empty() && self.holders.is_empty()
-    }
-
-    fn wake_all(&self) {
-        self.waiters.wake_all();
-        self.holders.wake_all();
-    }
-}
-
-/// What the stream reports.
-enum Report {
-    /// The lock with this key may be free.
-    Free(Vec<u8>),
-    /// A lock was taken from this owner.
-    Revoked(Vec<u8>),
-    /// There is no event for a claim, but the stream works.
-    Nothing,
-}
-
-/// The stream, read by a task of its own: the futures of the `mongodb` crate must not be dropped half-way.
-struct StreamReader {
-    reports: mpsc::UnboundedReceiver<Report>,
+/// A stream, read by a task of its own: the futures of the `mongodb` crate must not be dropped half-way.
+pub(crate) struct StreamReader {
+    notices: mpsc::UnboundedReceiver<Notice>,
+    /// When it has been silent for too long.
+    silent_at: Instant,
     task: AbortHandle,
 }
 
@@ -97,69 +51,12 @@ impl Drop for StreamReader {
     }
 }
 
-/// Why the task stopped reading a stream.
-enum Left {
-    /// The client was dropped.
-    Ended,
-    /// No claim listens.
-    Idle,
-    /// The stream ended, or was silent for too long.
-    Broken,
-}
-
-impl Feed {
-    pub(crate) fn new(
-        current: Current,
-        profile: Arc<Profile>,
-        prefix: Prefix,
-        context: Context,
-        hubs: Hubs,
-        open: watch::Sender<bool>,
-        requests: mpsc::UnboundedReceiver<ListenRequest>,
-    ) -> Feed {
-        let Context { clock, random, patience, .. } = context;
-        Feed { current, profile, prefix, clock, random, patience, hubs, open, requests }
+impl Streams {
+    pub(crate) fn new(current: Current, profile: Arc<Profile>, prefix: Prefix, context: &Context) -> Streams {
+        Streams { current, profile, prefix, clock: context.clock.clone(), patience: context.patience }
     }
 
-    pub(crate) async fn run(mut self) {
-        let mut waiting = Vec::new();
-        let mut pause = FIRST_PAUSE;
-        loop {
-            if waiting.is_empty() && self.hubs.are_empty() {
-                let Some(request) = self.requests.recv().await else { return };
-                waiting.push(request);
-            }
-            match self.open_stream().await {
-                Ok(mut reader) => {
-                    pause = FIRST_PAUSE;
-                    self.profile.learn_wakes(Wakes::Pushed);
-                    self.open.send_replace(true);
-                    answer(&mut waiting, &Ok(()));
-                    // Releases and revokes without an open stream were not reported.
-                    self.hubs.wake_all();
-                    match self.follow(&mut reader).await {
-                        Left::Ended => return,
-                        Left::Idle => continue,
-                        Left::Broken => self.hubs.wake_all(),
-                    }
-                }
-                Err(trouble) => {
-                    if let Trouble::Refused(_) = trouble {
-                        self.profile.learn_wakes(Wakes::Polled);
-                    }
-                    answer(&mut waiting, &Err(trouble));
-                }
-            }
-            if !self.wait_before_retry(pause, &mut waiting).await {
-                return;
-            }
-            pause = (pause * 2).min(LONGEST_PAUSE);
-        }
-    }
-
-    /// Opens a stream of all locks that may have become free, not only of those that claims listen to: the names that
-    /// claims listen to change more often than a stream can be opened.
-    async fn open_stream(&self) -> Result<StreamReader, Trouble> {
+    async fn open_stream(&self) -> Result<StreamReader, SourceError> {
         let link = self.current.get();
         let opening = async move {
             let watch = link.locks().watch().pipeline(freed()).max_await_time(MAX_AWAIT_TIME).await;
@@ -167,87 +64,79 @@ impl Feed {
         };
         let stream = match detached(&self.clock, self.patience, opening).await {
             Ok(Ok(stream)) => stream,
-            Ok(Err(e)) if errors::refuses_streams(&e) => return Err(Trouble::Refused(errors::words(&e))),
-            Ok(Err(e)) => return Err(Trouble::Broken(errors::words(&e))),
-            Err(_) => return Err(Trouble::Broken(format!("no change stream within {:?}", self.patience))),
-        };
-        let (sender, reports) = mpsc::unbounded_channel();
-        let task = tokio::spawn(read(stream, sender)).abort_handle();
-        Ok(StreamReader { reports, task })
-    }
-
-    /// Wakes the claims that an event is for, until the stream breaks or no claim listens.
-    async fn follow(&mut self, reader: &mut StreamReader) -> Left {
-        let mut silent_at = self.clock.now() + MAX_AWAIT_TIME + self.patience;
-        let mut look = self.clock.now() + IDLE_BEFORE_CLOSE;
-        let mut was_idle = false;
-        let left = loop {
-            tokio::select! {
-                biased;
-                report = reader.reports.recv() => match report {
-                    Some(Report::Free(key)) => {
-                        silent_at = self.clock.now() + MAX_AWAIT_TIME + self.patience;
-                        self.wake_waiters(&key);
-                    }
-                    Some(Report::Revoked(owner)) => self.wake_holder(&owner),
-                    Some(Report::Nothing) => silent_at = self.clock.now() + MAX_AWAIT_TIME + self.patience,
-                    None => break Left::Broken,
-                },
-                request = self.requests.recv() => match request {
-                    Some(ListenRequest(reply)) => drop(reply.send(Ok(()))),
-                    None => break Left::Ended,
-                },
-                () = self.clock.sleep_until(silent_at) => break Left::Broken,
-                () = self.clock.sleep_until(look) => {
-                    look = self.clock.now() + IDLE_BEFORE_CLOSE;
-                    let is_idle = self.hubs.are_empty();
-                    if is_idle && was_idle {
-                        self.open.send_replace(false);
-                        // A claim that registered before `open` changed saw an open stream.
-                        if self.hubs.are_empty() {
-                            return Left::Idle;
-                        }
-                        self.open.send_replace(true);
-                    }
-                    was_idle = is_idle;
-                }
+            Ok(Err(e)) if errors::refuses_streams(&e) => {
+                return Err(SourceError::Refused(format!("{REFUSED}: {}", errors::words(&e))));
+            }
+            Ok(Err(e)) => return Err(SourceError::Broken(errors::words(&e))),
+            Err(_) => {
+                return Err(SourceError::Broken(format!("no change stream within {:?}", self.patience)));
             }
         };
-        self.open.send_replace(false);
-        left
+        let (sender, notices) = mpsc::unbounded_channel();
+        let task = tokio::spawn(read(stream, self.prefix.clone(), sender)).abort_handle();
+        Ok(StreamReader { notices, silent_at: self.silent_at(), task })
     }
 
-    fn wake_holder(&self, owner: &[u8]) {
-        let digits: String = owner.iter().map(|byte| format!("{byte:02x}")).collect();
-        self.hubs.holders.wake(&digits);
-    }
-
-    fn wake_waiters(&self, key: &[u8]) {
-        if let Some(name) = std::str::from_utf8(key).ok().and_then(|key| self.prefix.strip(key)) {
-            self.hubs.waiters.wake(name);
-        }
-    }
-
-    /// Waits before the next try, and accepts requests meanwhile. Returns `false` if the client was dropped.
-    async fn wait_before_retry(&mut self, pause: Duration, waiting: &mut Vec<ListenRequest>) -> bool {
-        let until = self.clock.now() + pause / 2 + self.random.up_to(pause / 2);
-        loop {
-            tokio::select! {
-                biased;
-                request = self.requests.recv() => match request {
-                    Some(request) => waiting.push(request),
-                    None => return false,
-                },
-                () = self.clock.sleep_until(until) => return true,
-            }
-        }
+    /// Returns until when a stream that was heard now may be silent.
+    fn silent_at(&self) -> Instant {
+        self.clock.now() + MAX_AWAIT_TIME + self.patience
     }
 }
 
-fn answer(waiting: &mut Vec<ListenRequest>, outcome: &Result<(), Trouble>) {
-    for ListenRequest(reply) in waiting.drain(..) {
-        // The claim may have stopped waiting for the answer.
-        drop(reply.send(outcome.clone()));
+/// Subscribing opens the stream and unsubscribing closes it: a stream can't be open without reporting. The connection
+/// is the stream, if it is open; what it is opened on belongs to the `mongodb` crate.
+///
+/// There is no [`check`](Source::check), because no question can be asked on a stream. The server answers each second
+/// that there is no event, and `next` notices if it does not.
+#[async_trait]
+impl Source for Streams {
+    type Topic = AllLocks;
+    type Connection = Option<StreamReader>;
+
+    fn audience(_: &AllLocks) -> Audience<'_> {
+        Audience::All
+    }
+
+    async fn open(&self) -> Result<Option<StreamReader>, SourceError> {
+        Ok(None)
+    }
+
+    async fn subscribe(
+        &self,
+        stream: &mut Option<StreamReader>,
+        _: &[AllLocks],
+    ) -> Result<Missed, SourceError> {
+        if stream.is_none() {
+            *stream = Some(self.open_stream().await?);
+        }
+        Ok(Missed::Nothing)
+    }
+
+    async fn unsubscribe(
+        &self,
+        stream: &mut Option<StreamReader>,
+        _: &[AllLocks],
+    ) -> Result<(), SourceError> {
+        *stream = None;
+        Ok(())
+    }
+
+    async fn next(&self, stream: &mut Option<StreamReader>) -> Result<Notice, SourceError> {
+        let Some(reader) = stream else { return std::future::pending().await };
+        tokio::select! {
+            biased;
+            notice = reader.notices.recv() => {
+                reader.silent_at = self.silent_at();
+                notice.ok_or_else(|| SourceError::Broken("the change stream ended".to_owned()))
+            }
+            () = self.clock.sleep_until(reader.silent_at) => {
+                Err(SourceError::Broken("the change stream was silent for too long".to_owned()))
+            }
+        }
+    }
+
+    fn learned(&self, _: &AllLocks, wakes: Wakes) {
+        self.profile.learn_wakes(wakes);
     }
 }
 
@@ -269,34 +158,42 @@ pub(crate) fn freed() -> Vec<Document> {
 }
 
 /// Reads the stream until it breaks, or ends because the collection was dropped.
-async fn read(mut stream: ChangeStream<Document>, sender: mpsc::UnboundedSender<Report>) {
+async fn read(mut stream: ChangeStream<Document>, prefix: Prefix, sender: mpsc::UnboundedSender<Notice>) {
     while stream.is_alive() {
         let event = match stream.next_if_any().await {
             Ok(event) => event,
             Err(_) => return,
         };
-        let revoked = event.as_ref().and_then(revoked).map(Report::Revoked);
-        let free = event.as_ref().and_then(key).map_or(Report::Nothing, Report::Free);
-        if revoked.into_iter().chain([free]).any(|report| sender.send(report).is_err()) {
+        let revoked = event.as_ref().and_then(revoked).map(Notice::Revoked);
+        let released = event.as_ref().and_then(|event| released(event, &prefix));
+        // Also without an event: it shows that the stream works.
+        let released = released.map_or(Notice::Other, Notice::Released);
+        if revoked.into_iter().chain([released]).any(|notice| sender.send(notice).is_err()) {
             return;
         }
     }
 }
 
 /// Returns the owner that a lock was revoked from, if the event is a revoke.
-fn revoked(event: &Document) -> Option<Vec<u8>> {
+fn revoked(event: &Document) -> Option<String> {
     let updated =
         event.get_document("updateDescription").and_then(|update| update.get_document("updatedFields"));
     let changed = updated.or_else(|_| event.get_document("fullDocument")).ok()?;
     match changed.get("revoked")? {
-        Bson::Binary(owner) => Some(owner.bytes.clone()),
+        Bson::Binary(owner) => Some(owner.bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
         _ => None,
     }
 }
 
-fn key(event: &Document) -> Option<Vec<u8>> {
+/// Returns the name of the lock that the event is about, if it has our prefix.
+fn released(event: &Document, prefix: &Prefix) -> Option<String> {
     match event.get_document("documentKey").ok()?.get("_id")? {
-        Bson::Binary(key) => Some(key.bytes.clone()),
+        Bson::Binary(key) => {
+            let key = std::str::from_utf8(&key.bytes).ok()?;
+            prefix.strip(key).map(str::to_owned)
+        }
         _ => None,
     }
 }
+
+const REFUSED: &str = "the server refuses a change stream; waiters ask again and again instead";

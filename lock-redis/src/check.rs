@@ -8,6 +8,7 @@ use lock_core::{Error, ErrorKind, Name, Owner, Result};
 use redis::Value;
 
 use crate::facts::Standing;
+use crate::feed::Topic;
 use crate::link::Link;
 use crate::scripts::{TRY_RIGHTS, unexpected};
 use crate::server::Server;
@@ -116,7 +117,7 @@ fn standing(subject: &'static str, standing: Standing) -> Finding {
 
 async fn push(server: &Server, call: &Call, name: &Name) -> Finding {
     let channel = side_key(server.prefix.key(name).as_bytes(), Kind::Wakes);
-    match server.wakes.listen(name, &channel, &server.clock, call.left()).await {
+    match server.feed.listen(name, Topic::releases(name, &channel), call).await {
         Ok(_) => Finding::new("push", Level::Good, "waiters are woken by a release"),
         Err(e) if e.kind() == ErrorKind::Unsupported => Finding::new("push", Level::Warning, e.message()),
         Err(e) => Finding::new("push", Level::Unknown, e.message()),
@@ -125,7 +126,7 @@ async fn push(server: &Server, call: &Call, name: &Name) -> Finding {
 
 async fn revokes(server: &Server, call: &Call) -> Finding {
     let unused_owner = Owner::mint(&server.random).to_name();
-    match server.watch(&unused_owner, call.left()).await {
+    match server.watch(&unused_owner, call).await {
         Ok(_) => Finding::new("revokes", Level::Good, "a holder is told at once that its lock was revoked"),
         Err(e) if e.kind() == ErrorKind::Unsupported => Finding::new(
             "revokes",

@@ -11,6 +11,7 @@ use lock_core::driver::{
 use lock_core::{Effect, Error, FencingToken, Instant, Result};
 use redis::Value;
 
+use crate::feed::Topic;
 use crate::scripts::{self, Answer};
 use crate::server::Server;
 use crate::side::{Kind, side_key};
@@ -24,7 +25,7 @@ pub(crate) struct RedisClaim {
     /// The lock's key: the prefix and the name.
     key: String,
     token: Vec<u8>,
-    channel: Vec<u8>,
+    releases: Topic,
     /// The key's value while this owner holds the lock.
     value: String,
     /// The longest ttl that was asked for so far.
@@ -41,7 +42,7 @@ impl RedisClaim {
         let key = server.prefix.key(&request.name);
         RedisClaim {
             token: side_key(key.as_bytes(), Kind::Token),
-            channel: side_key(key.as_bytes(), Kind::Wakes),
+            releases: Topic::releases(&request.name, &side_key(key.as_bytes(), Kind::Wakes)),
             value: value::held(&request.owner, &request.label),
             longest: request.ttl,
             key,
@@ -120,7 +121,8 @@ impl Claim for RedisClaim {
     async fn listen(&mut self) -> Result<()> {
         if self.listening.is_none() {
             let Request { name, clock, patience, .. } = &self.request;
-            self.listening = Some(self.server.wakes.listen(name, &self.channel, clock, *patience).await?);
+            let call = &Call::begin(clock, *patience);
+            self.listening = Some(self.server.feed.listen(name, self.releases.clone(), call).await?);
         }
         Ok(())
     }
@@ -134,8 +136,9 @@ impl Claim for RedisClaim {
     }
 
     async fn watch(&mut self) -> Result<Watched> {
-        let Request { owner, patience, .. } = &self.request;
-        self.listening = Some(self.server.watch(&owner.to_name(), *patience).await?);
+        let Request { owner, clock, patience, .. } = &self.request;
+        let call = &Call::begin(clock, *patience);
+        self.listening = Some(self.server.watch(&owner.to_name(), call).await?);
         Ok(Watched::FromNowOn)
     }
 
@@ -156,9 +159,9 @@ impl Claim for RedisClaim {
     async fn release(&mut self) -> Result<Release> {
         let call = &Call::begin(&self.request.clock, self.request.patience);
         // Our own connection counts among the listeners only if it is subscribed both before and after.
-        let before = self.server.wakes.is_subscribed(&self.request.name);
-        let answer = self.run(call, &scripts::RELEASE, &[&self.channel]).await?;
-        let ours = before && self.server.wakes.is_subscribed(&self.request.name);
+        let before = self.server.feed.is_confirmed(&self.releases);
+        let answer = self.run(call, &scripts::RELEASE, &[self.releases.channel()]).await?;
+        let ours = before && self.server.feed.is_confirmed(&self.releases);
         match answer.fields[..] {
             [1, -1] => Ok(Release::Released { others: None }),
             [1, listeners] => Ok(Release::Released { others: Some(listeners > i64::from(ours)) }),

@@ -38,7 +38,6 @@ mod server;
 mod settings;
 mod side;
 mod value;
-mod wakes;
 
 pub use fence::{FencedWrite, WriteError};
 pub use lock_core::{Client, Options, Result};

@@ -9,6 +9,7 @@ use lock_core::{Error, Label, Name, Owner, Result};
 use redis::Value;
 
 use crate::facts::Standing;
+use crate::feed::Topic;
 use crate::link::Link;
 use crate::scripts::unexpected;
 use crate::server::Server;
@@ -108,13 +109,14 @@ impl Node {
 
     /// Listens to a channel whose messages are about `name`.
     pub async fn listen(&self, name: &Name, channel: &[u8], patience: Duration) -> Result<Subscription> {
-        self.server.wakes.listen(name, channel, &self.server.clock, patience).await
+        let call = &Call::begin(&self.server.clock, patience);
+        self.server.feed.listen(name, Topic::releases(name, channel), call).await
     }
 
     /// Listens to revokes of the lock that is held with this value.
     pub async fn watch(&self, value: &str, patience: Duration) -> Result<Subscription> {
         let owner = Name::new(value.get(..32).unwrap_or(value))?;
-        self.server.watch(&owner, patience).await
+        self.server.watch(&owner, &Call::begin(&self.server.clock, patience)).await
     }
 
     /// Returns the channel on which revokes are published.
@@ -122,9 +124,9 @@ impl Node {
         self.server.revokes_channel()
     }
 
-    /// Returns whether our own connection is among those that a message on the name's channel reaches.
-    pub fn is_subscribed(&self, name: &Name) -> bool {
-        self.server.wakes.is_subscribed(name)
+    /// Returns whether our own connection is among those that a message about `name` on this channel reaches.
+    pub fn is_subscribed(&self, name: &Name, channel: &[u8]) -> bool {
+        self.server.feed.is_confirmed(&Topic::releases(name, channel))
     }
 
     /// Returns one finding per question.

@@ -5,17 +5,17 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::driver::{Call, Prefix, Slot, Subscription};
+use lock_core::driver::{Call, Context, Feed, Prefix, Slot, Subscription};
 use lock_core::{Clock, Effect, Name, Random, Result};
 use redis::{Cmd, ErrorKind, ProtocolVersion, RedisResult, ServerErrorKind, Value};
 
 use crate::errors;
+use crate::feed::{Channels, Topic};
 use crate::link::{Connector, Link};
 use crate::profile::Profile;
 use crate::scripts::{Answer, Script};
 use crate::settings::Redis;
 use crate::side::{Kind, side_key};
-use crate::wakes::Wakes;
 
 /// What all claims of a client share.
 #[derive(Debug)]
@@ -24,12 +24,12 @@ pub(crate) struct Server {
     pub(crate) random: Random,
     pub(crate) prefix: Prefix,
     pub(crate) profile: Arc<Profile>,
-    pub(crate) wakes: Wakes,
+    pub(crate) feed: Feed<Channels>,
     links: Slot<Connector>,
 }
 
 impl Server {
-    pub(crate) fn new(redis: Redis, context: lock_core::driver::Context) -> Result<Server> {
+    pub(crate) fn new(redis: Redis, context: Context) -> Result<Server> {
         let database = redis.connection.redis_settings().db();
         let profile = Arc::new(Profile::new(redis.address(), database, &redis.common.prefix));
         // RESP3, because only with it does redis report the end of a connection on which no command is under way.
@@ -39,14 +39,14 @@ impl Server {
                 .map_err(errors::connecting)
         };
         let client = speaking(ProtocolVersion::RESP3)?;
-        let wakes = Wakes::new(speaking(ProtocolVersion::RESP2)?, profile.clone(), context.clone());
+        let channels = Channels::new(speaking(ProtocolVersion::RESP2)?, profile.clone());
         let connector = Connector { client, profile: profile.clone(), patience: context.patience };
         Ok(Server {
+            feed: Feed::new(channels, context.clone()),
             clock: context.clock,
             random: context.random,
             prefix: redis.common.prefix,
             profile,
-            wakes,
             links: Slot::new(connector),
         })
     }
@@ -59,8 +59,8 @@ impl Server {
     /// Listens to revokes of what this owner holds, from its return on.
     ///
     /// `Unsupported` if this user may not subscribe.
-    pub(crate) async fn watch(&self, owner: &Name, patience: Duration) -> Result<Subscription> {
-        self.wakes.watch(owner, &self.revokes_channel(), &self.clock, patience).await
+    pub(crate) async fn watch(&self, owner: &Name, call: &Call) -> Result<Subscription> {
+        self.feed.watch(owner, Topic::revokes(&self.revokes_channel()), call).await
     }
 
     /// Runs a script that writes, and returns the numbers that it answered.

@@ -272,9 +272,9 @@ impl Node for RedisNode {
         };
         let arguments = |_| vec![ask.value.as_bytes().to_vec(), channel];
         // Our own connection counts among the listeners only if it is subscribed both before and after.
-        let before = self.node.is_subscribed(&ask.keys.name);
+        let before = self.node.is_subscribed(&ask.keys.name, &ask.keys.channel);
         let answer = self.node.run(patience, RELEASE, &[&ask.keys.lock], arguments).await?;
-        let ours = i64::from(before && self.node.is_subscribed(&ask.keys.name));
+        let ours = i64::from(before && self.node.is_subscribed(&ask.keys.name, &ask.keys.channel));
         match numbers(&answer)?[..] {
             [1, -1] => Ok(Freed::Yes { others: None }),
             [1, listeners] => Ok(Freed::Yes { others: Some(listeners > ours) }),

@@ -12,7 +12,7 @@ use super::standbys::Synchronous;
 use super::statement::Statement;
 use super::statements::{self, now};
 use super::table::PostgresTable;
-use super::{errors, other_tables, wakes};
+use super::{errors, feed, other_tables};
 use crate::server::Purpose;
 use crate::table::Table as _;
 
@@ -192,7 +192,7 @@ fn schema(table: &PostgresTable, found: &Found, others: &[String]) -> Finding {
 async fn push(table: &PostgresTable, call: &Call) -> Finding {
     match table.receives_notifications(call).await {
         Ok(true) => Finding::new("push", Level::Good, "waiters are woken by a release"),
-        Ok(false) => Finding::new("push", Level::Warning, wakes::POOLED),
+        Ok(false) => Finding::new("push", Level::Warning, feed::POOLED),
         Err(e) => Finding::new("push", Level::Unknown, e.message()),
     }
 }

@@ -100,15 +100,7 @@ impl PostgresTable {
         }
         // A mark for a name without a row. It returns the number of the table.
         let table = self.marks().write(call, &Key::default()).await?;
-        self.ensure_listening(call, Some(table)).await
-    }
-
-    async fn ensure_listening(&self, call: &Call, table: Option<i64>) -> Result<bool> {
-        match self.wakes.ensure_listening(call, table).await {
-            Ok(()) => Ok(true),
-            Err(e) if e.kind() == ErrorKind::Unsupported => Ok(false),
-            Err(e) => Err(e),
-        }
+        Ok(unless_pooled(self.wakes.confirm(call, table).await)?.is_some())
     }
 
     fn marks(&self) -> Marks {
@@ -264,31 +256,24 @@ impl Table for PostgresTable {
         if self.sessions.are_pooled() {
             return Ok(None);
         }
-        let listening = self.wakes.listen(name);
         let (marks, marked) = (self.marks(), call.clock().now());
         let table = marks.write(call, key).await?;
-        if !self.ensure_listening(call, Some(table)).await? {
-            return Ok(None);
-        }
-        Ok(Some(Box::new(Waiter {
-            listening,
-            wakes: self.wakes.clone(),
-            key: key.clone(),
-            marks,
-            marked: Mutex::new(marked),
-        })))
+        let listening = unless_pooled(self.wakes.listen(call, name, table).await)?;
+        Ok(listening.map(|listening| {
+            let (wakes, key, marked) = (self.wakes.clone(), key.clone(), Mutex::new(marked));
+            Box::new(Waiter { listening, wakes, key, marks, marked }) as Box<dyn Listener>
+        }))
     }
 
     async fn watch(&self, call: &Call, owner: &Owner) -> Result<Option<Box<dyn Listener>>> {
         if self.sessions.are_pooled() {
             return Ok(None);
         }
-        let watching = self.wakes.watch(owner);
         // No statement is sent on a connection that a renewal may need. The grant has told the number of the table,
         // which may have been created anew since another lock was taken.
         let table = self.number.load(Ordering::Acquire);
-        let is_listening = self.ensure_listening(call, (table != 0).then_some(table)).await?;
-        Ok(is_listening.then(|| Box::new(Holder(watching)) as Box<dyn Listener>))
+        let watching = self.wakes.watch(call, owner, (table != 0).then_some(table)).await;
+        Ok(unless_pooled(watching)?.map(|watching| Box::new(Holder(watching)) as Box<dyn Listener>))
     }
 
     async fn check(&self, call: &Call) -> Result<Vec<Finding>> {
@@ -301,6 +286,14 @@ impl Table for PostgresTable {
             true => format!("created the table {}", self.name),
             false => String::new(),
         })
+    }
+}
+
+/// Returns `None` if a pooler stands in between, so that no notification is received.
+fn unless_pooled<T>(outcome: Result<T>) -> Result<Option<T>> {
+    match outcome {
+        Err(e) if e.kind() == ErrorKind::Unsupported => Ok(None),
+        outcome => outcome.map(Some),
     }
 }
 

@@ -4,75 +4,64 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use lock_core::driver::{Call, Context, Prefix, Subscription};
-use lock_core::{Clock, Effect, Error, Instant, Name, Owner, Result};
-use tokio::sync::{mpsc, oneshot};
+use lock_core::driver::{Call, Context, Feed, Prefix, Subscription};
+use lock_core::{Clock, Instant, Name, Owner, Result};
 
-use super::feed::{Feed, Hubs, ListenRequest, ListenedTable, Trouble};
+use super::feed::{ListenedTable, LocksTable, Notifications};
 use super::session::Sessions;
 use super::table::Marks;
 use crate::table::{Key, Listener};
 
-/// Where the claims of a client listen. The feed, which is the task with that connection, ends when this is dropped.
+/// Where the claims of a client listen.
 #[derive(Debug)]
 pub(super) struct Wakes {
-    hubs: Hubs,
+    feed: Feed<Notifications>,
     listened: ListenedTable,
-    requests: mpsc::UnboundedSender<ListenRequest>,
-    /// The feed, until the first listen starts it.
-    feed: Mutex<Option<Feed>>,
 }
 
 impl Wakes {
     pub(super) fn new(sessions: Arc<Sessions>, prefix: Prefix, context: Context) -> Wakes {
-        let (hubs, listened) = (Hubs::default(), ListenedTable::default());
-        let (requests, received) = mpsc::unbounded_channel();
-        let feed = Feed::new(sessions, prefix, context, hubs.clone(), listened.clone(), received);
-        Wakes { hubs, listened, requests, feed: Mutex::new(Some(feed)) }
+        let listened = ListenedTable::default();
+        let notifications = Notifications::new(sessions, prefix, &context, listened.clone());
+        Wakes { feed: Feed::new(notifications, context), listened }
     }
 
-    /// Listens from now on to the releases of `name`, as far as they are received.
-    pub(super) fn listen(&self, name: &Name) -> Subscription {
-        self.hubs.waiters.listen(name)
-    }
-
-    /// Listens from now on to the revokes of this owner's locks, as far as they are received.
-    pub(super) fn watch(&self, owner: &Owner) -> Subscription {
-        self.hubs.holders.listen(&owner.to_name())
-    }
-
-    /// From its return on, notifications of releases and revokes in `table` are received; if the table is not known,
-    /// those in the table of locks.
+    /// Listens to the releases of `name` in the table with this number.
     ///
-    /// `Unsupported` if there is a pooler in between, because none would be received through it.
-    pub(super) async fn ensure_listening(&self, call: &Call, table: Option<i64>) -> Result<()> {
-        if table.map_or(self.listened.is_any(), |table| self.listened.is(table)) {
-            return Ok(());
-        }
-        match call.clock().timeout(call.left(), self.request(table)).await {
-            Some(Ok(())) => Ok(()),
-            Some(Err(Trouble::Pooled)) => Err(Error::unsupported(POOLED)),
-            Some(Err(Trouble::Broken(how))) => Err(Error::unavailable(Effect::NotApplied, how)),
-            None => Err(Error::unavailable(
-                Effect::NotApplied,
-                "the server did not confirm in time that it sends notifications",
-            )),
-        }
+    /// `Unsupported` if there is a pooler in between, because no notification would be received through it.
+    pub(super) async fn listen(&self, call: &Call, name: &Name, table: i64) -> Result<Subscription> {
+        let listening = self.feed.listen(name, LocksTable, call).await?;
+        self.follow(call, table).await?;
+        Ok(listening)
     }
 
-    async fn request(&self, table: Option<i64>) -> Result<(), Trouble> {
-        if let Some(feed) = self.feed.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            tokio::spawn(feed.run());
+    /// Listens to the revokes of this owner's locks, as `listen` does. `table` is `None` if the claim doesn't know the
+    /// table's number.
+    pub(super) async fn watch(&self, call: &Call, owner: &Owner, table: Option<i64>) -> Result<Subscription> {
+        let watching = self.feed.watch(&owner.to_name(), LocksTable, call).await?;
+        if let Some(table) = table {
+            self.follow(call, table).await?;
         }
-        let (reply, answer) = oneshot::channel();
-        let ended = |_| Trouble::Broken("the feed of wake-ups has ended".to_owned());
-        self.requests.send(ListenRequest { table, reply }).map_err(|_| ended(()))?;
-        answer.await.map_err(|_| ended(()))?
+        Ok(watching)
+    }
+
+    /// Returns when notifications of releases and revokes in the table with this number are received. For a claim that
+    /// listens already.
+    ///
+    /// `Unsupported` as for `listen`.
+    pub(super) async fn confirm(&self, call: &Call, table: i64) -> Result<()> {
+        self.feed.confirm(LocksTable, call).await?;
+        self.follow(call, table).await
+    }
+
+    /// Has the feed look for the table again, if it listens to one with another number: one of them was created anew.
+    async fn follow(&self, call: &Call, table: i64) -> Result<()> {
+        match self.listened.is(table) {
+            true => Ok(()),
+            false => self.feed.subscribe(LocksTable, call).await,
+        }
     }
 }
-
-pub(super) const POOLED: &str = "a pooler lends the server's sessions for each transaction: no notification of a \
-    release comes through it, so waiters look again and again";
 
 /// A holding claim's subscription to revokes. It ends when it is dropped.
 #[derive(Debug)]
@@ -117,7 +106,7 @@ impl Listener for Waiter {
         if let Ok(table) = self.marks.write(call, &self.key).await {
             *self.marked.lock().unwrap_or_else(PoisonError::into_inner) = asked;
             // The table may have been created anew since. If this fails, the waiter finds the release by looking, too.
-            let _: Result<()> = self.wakes.ensure_listening(call, Some(table)).await;
+            let _: Result<()> = self.wakes.confirm(call, table).await;
         }
     }
 }

@@ -1,0 +1,111 @@
+//! What a feed needs of a server.
+
+use std::fmt;
+
+use async_trait::async_trait;
+
+use crate::driver::info::Wakes;
+use crate::name::Name;
+
+/// How one kind of server reports releases and revokes.
+///
+/// The feed makes one call at a time, and drops the connection after an error. It bounds each call but
+/// [`next`](Self::next) by the client's patience: then the call's future is dropped, and so is the connection.
+#[async_trait]
+pub trait Source: fmt::Debug + Send + Sync + 'static {
+    /// What is subscribed and unsubscribed as one: a channel, or a stream of everything.
+    type Topic: Clone + fmt::Debug + Ord + Send + Sync + 'static;
+
+    /// An open connection. What the server reports while another call is under way must be kept until
+    /// [`next`](Self::next) is called.
+    type Connection: Send;
+
+    /// Returns which claims the topic is for. A topic that none of them listens to is unsubscribed.
+    fn audience(topic: &Self::Topic) -> Audience<'_>;
+
+    /// Opens a connection, without any topic.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` if no topic can ever be subscribed from here, as behind a pooler.
+    async fn open(&self) -> Result<Self::Connection, SourceError>;
+
+    /// Subscribes topics, of which there is at least one. After this call has returned, the server reports all that
+    /// happens. A topic may be subscribed already.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` if the server refuses one of the topics. The connection is then still usable, and the feed subscribes
+    /// each topic by itself.
+    async fn subscribe(
+        &self,
+        connection: &mut Self::Connection,
+        topics: &[Self::Topic],
+    ) -> Result<Missed, SourceError>;
+
+    /// Unsubscribes topics, of which there is at least one. What the server still reports of them wakes no claim.
+    async fn unsubscribe(
+        &self,
+        connection: &mut Self::Connection,
+        topics: &[Self::Topic],
+    ) -> Result<(), SourceError>;
+
+    /// Waits for what the server reports next.
+    ///
+    /// # Cancel safety
+    ///
+    /// Must be cancel safe: the feed drops this future and calls it again.
+    async fn next(&self, connection: &mut Self::Connection) -> Result<Notice, SourceError>;
+
+    /// Asks the server for a sign of life, and whether the topics still mean the same. Called every five seconds while
+    /// a topic is subscribed: a connection can die without a word.
+    ///
+    /// The default asks nothing. It is right only where `next` notices the silence of the server by itself.
+    async fn check(&self, _connection: &mut Self::Connection) -> Result<Missed, SourceError> {
+        Ok(Missed::Nothing)
+    }
+
+    /// Takes note that the server has confirmed the topic (`Pushed`) or refused it (`Polled`), for
+    /// [`Info::wakes`](crate::driver::Info::wakes). Called before the claims are answered.
+    fn learned(&self, _topic: &Self::Topic, _wakes: Wakes) {}
+}
+
+/// The claims that a topic is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience<'a> {
+    /// Those that wait for this name.
+    Waiters(&'a Name),
+    /// Those that hold a lock and watch for a revoke.
+    Holders,
+    /// All of these.
+    All,
+}
+
+/// What the server reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// The lock with this name may be free.
+    Released(String),
+    /// A lock was taken from this owner, which is shown as [`Owner`](crate::Owner) shows itself.
+    Revoked(String),
+    /// Nothing that concerns a claim of this client.
+    Other,
+}
+
+/// Whether claims that listened before may have missed something. If so, all of them are woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missed {
+    /// The server has reported all that happened.
+    Nothing,
+    /// What they listen to is reported from now on only.
+    Possibly,
+}
+
+/// Why nothing is reported. The text says it to people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SourceError {
+    /// The server refuses it to this client. Waiters then poll.
+    Refused(String),
+    /// The connection can't be opened, or is of no use any more. Another one may do.
+    Broken(String),
+}
