@@ -3,7 +3,6 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use lock_core::driver::{Call, Context, Feed, Prefix, Slot, Subscription};
 use lock_core::{Clock, Effect, Name, Random, Result};

@@ -49,11 +49,20 @@ pub(crate) fn target() -> PathBuf {
 pub(crate) fn cargo(verb: &str, arguments: &[&str]) -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root()).arg(verb);
+    // `cargo run` has told xtask its own name, version and folder. The build script of `ring` asks for those of its
+    // caller, so ring and what depends on it would be built anew, and again by the next cargo without xtask.
+    for (name, _) in std::env::vars_os().filter(|(name, _)| describes_package(&name.to_string_lossy())) {
+        cargo.env_remove(name);
+    }
     if verb != "fmt" {
         cargo.arg("--locked");
     }
     cargo.args(arguments);
     cargo
+}
+
+fn describes_package(variable: &str) -> bool {
+    variable.starts_with("CARGO_PKG_") || variable.starts_with("CARGO_MANIFEST_")
 }
 
 /// Reads every member of the workspace.
@@ -113,7 +122,7 @@ fn features(manifest: &str) -> Vec<Feature> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Package, features, folders, members, package_name, packages};
+    use super::{Package, describes_package, features, folders, members, package_name, packages};
 
     const MANIFEST: &str = r#"
 [package]
@@ -128,6 +137,12 @@ b = []
 [dependencies]
 x = { version = "1", features = ["c"] }
 "#;
+
+    #[test]
+    fn cargo_is_not_told_which_package_xtask_is() {
+        assert!(describes_package("CARGO_MANIFEST_DIR") && describes_package("CARGO_PKG_NAME"));
+        assert!(!describes_package("CARGO_TARGET_DIR") && !describes_package("CARGO"));
+    }
 
     #[test]
     fn backends_are_known_by_their_folder() {

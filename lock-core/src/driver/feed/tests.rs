@@ -261,7 +261,7 @@ async fn a_claim_listens_when_the_server_has_confirmed_it_and_not_before() {
     assert_eq!(scene.server.count("pushed a"), 1, "the source was told");
 
     let second = scene.listen("a").await.unwrap();
-    scene.listen("b").await.unwrap();
+    drop(scene.listen("b").await.unwrap());
     assert_eq!(scene.server.count("subscribe a"), 1, "what is confirmed is not subscribed again");
     assert_eq!(scene.server.count("open"), 1, "one connection serves all claims");
     drop((first, second));
@@ -315,7 +315,7 @@ async fn an_order_in_a_gap_does_not_hide_the_gap() {
     // The pauses are long by now, and the order comes in one of them.
     scene.clock.sleep(PATIENCE).await;
     scene.server.set("open", Step::Works);
-    scene.watch(owner()).await.unwrap();
+    drop(scene.watch(owner()).await.unwrap());
     assert!(scene.is_woken(&holder).await && scene.is_woken(&a).await);
 }
 
@@ -409,7 +409,7 @@ async fn a_claim_that_has_gone_is_connected_for_no_more() {
     scene.clock.sleep(PATIENCE * 10).await;
     assert_eq!(scene.server.count("open"), 2, "the claim left while it waited");
     scene.server.set("open", Step::Works);
-    scene.listen("a").await.unwrap();
+    drop(scene.listen("a").await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
@@ -423,7 +423,7 @@ async fn a_source_that_hangs_costs_a_claim_its_patience_and_the_feed_nothing() {
         let took = scene.clock.now().since(began);
         assert!(took >= PATIENCE && took <= PATIENCE + MS * 2, "{step}: {took:?}");
         scene.server.set(step, Step::Works);
-        scene.listen("a").await.unwrap();
+        drop(scene.listen("a").await.unwrap());
     }
     for (step, after) in [("check", CHECK), ("unsubscribe", IDLE * 2)] {
         let scene = Scene::new();
