@@ -43,12 +43,12 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         Vec::new()
     }
 
-    /// See [`Harness::ttl`].
+    /// See [`Harness::ttl`](lock_conformance::Harness::ttl).
     fn ttl(&self) -> Duration {
         SHORTEST_TTL
     }
 
-    /// See [`Harness::proven_at_once`].
+    /// See [`Harness::proven_at_once`](lock_conformance::Harness::proven_at_once).
     fn proven_at_once(&self) -> usize {
         usize::MAX
     }
@@ -72,7 +72,7 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         false
     }
 
-    /// See [`Harness::replays`].
+    /// See [`Harness::replays`](lock_conformance::Harness::replays).
     ///
     /// # Errors
     ///
@@ -81,7 +81,7 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         Ok(Replays)
     }
 
-    /// See [`Harness::grants_in_one_trip`].
+    /// See [`Harness::grants_in_one_trip`](lock_conformance::Harness::grants_in_one_trip).
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         Ok(OneTrip)
     }
 
-    /// See [`Harness::keeps_idle_connections`].
+    /// See [`Harness::keeps_idle_connections`](lock_conformance::Harness::keeps_idle_connections).
     ///
     /// # Errors
     ///
@@ -108,19 +108,19 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         Ok(())
     }
 
-    /// See [`Harness::can_forget`].
+    /// See [`Harness::can_forget`](lock_conformance::Harness::can_forget).
     fn can_forget(&self, server: &Server) -> Ability<dyn Forget>;
 
-    /// See [`Harness::can_count`].
+    /// See [`Harness::can_count`](lock_conformance::Harness::can_count).
     fn can_count(&self, server: &Server) -> Ability<dyn Count>;
 
-    /// See [`Harness::can_count_residue`].
+    /// See [`Harness::can_count_residue`](lock_conformance::Harness::can_count_residue).
     fn can_count_residue(&self, server: &Server) -> Ability<dyn Residue>;
 
-    /// See [`Harness::can_age`].
+    /// See [`Harness::can_age`](lock_conformance::Harness::can_age).
     fn can_age(&self, server: &Server) -> Ability<dyn Age>;
 
-    /// See [`Harness::can_interrupt`]. Asked only for a server that was started here.
+    /// See [`Harness::can_interrupt`](lock_conformance::Harness::can_interrupt). Asked only for a server that was started here.
     fn can_interrupt(&self, server: &Server) -> Ability<dyn Interrupt>;
 }
 

@@ -213,11 +213,16 @@ impl<T, F: Future<Output = Result<T, Error>>> Answered<T> for F {
             Ok(answer) => return answer,
             Err(error) => error,
         };
-        let took = asked.elapsed();
-        if matches!(error.kind(), ErrorKind::Unavailable { .. }) && took >= SHORTEST_CALL {
-            TooLate { by: took, during: took, what: format!("the server is up: {error:?}") }.panic();
-        }
+        assert_answered(&error, asked.elapsed());
         panic!("the server is up: {error:?}")
+    }
+}
+
+/// Fails a test because of time alone if the server, which is up, had not answered a call that `took` its time.
+#[track_caller]
+pub(crate) fn assert_answered(error: &Error, took: Duration) {
+    if matches!(error.kind(), ErrorKind::Unavailable { .. }) && took >= SHORTEST_CALL {
+        TooLate { by: took, during: took, what: format!("the server is up: {error:?}") }.panic();
     }
 }
 

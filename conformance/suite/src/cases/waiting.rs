@@ -17,7 +17,7 @@ use crate::case::{Case, case};
 use crate::claims::granted;
 use crate::harness::Count;
 use crate::setting::{Setting, ms};
-use crate::timing::{Answered, Returned, assert_in_time, released, until, within};
+use crate::timing::{Answered, Returned, assert_answered, assert_in_time, released, until, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(a_wait_that_runs_out_names_the_holder, [B15]),
@@ -47,6 +47,7 @@ async fn a_wait_that_runs_out_names_the_holder(s: Setting) {
         let lock = s.lock(&waiter, &name).wait(wait).build().expect("fine terms");
         let error = lock.acquire().await.expect_err("it is held");
         let took = started.elapsed();
+        assert_answered(&error, took);
         assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
         // A holder that no attempt has seen is looked up, but not for long.
         assert_in_time!(error.to_string().contains("deploy@web-3 pid 4711"), late by ms(50), "{error}");
