@@ -115,6 +115,13 @@ impl ZkDriver {
     }
 }
 
+impl Drop for ZkDriver {
+    /// Claims may live on, and with them the ensemble. But calls without a claim come through the driver alone.
+    fn drop(&mut self) {
+        self.ensemble.query_link.close();
+    }
+}
+
 /// How many nodes are read in one request, at most.
 const AT_ONCE: usize = 500;
 

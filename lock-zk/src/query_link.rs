@@ -64,6 +64,13 @@ impl QueryLink {
         if call.is_over() { Err(call.out_of_time(Effect::Unknown)) } else { Ok(None) }
     }
 
+    /// Closes the connection, if there is one.
+    pub(crate) fn close(&self) {
+        if let Some(link) = self.0.usable() {
+            self.0.give_up(&link);
+        }
+    }
+
     /// Returns a link that works, as far as is known. Connects if there is none.
     pub(crate) async fn link(&self, call: &Call) -> Result<Arc<Link>> {
         self.0.get(call).await
