@@ -67,7 +67,7 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// what it drops.
     async fn open_through(&self, url: &str, address: SocketAddr, options: Options) -> Result<Client>;
 
-    /// See [`ThroughProxy::multiplexes`].
+    /// See [`ThroughProxy::multiplexes`](lock_conformance::harness::ThroughProxy::multiplexes).
     fn multiplexes(&self) -> bool {
         false
     }

@@ -5,8 +5,6 @@
 
 mod source;
 mod task;
-#[cfg(test)]
-mod tests;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -210,3 +208,6 @@ impl Listeners {
         self.holders.wake_all();
     }
 }
+
+#[cfg(test)]
+mod tests;
