@@ -194,7 +194,7 @@ fn tests(extent: &Extent, size: Size, built: Vec<Target>) -> Result<Vec<Ran>, St
 /// Returns how many waiting programs run at a time. With more of them, cases could miss their time bounds.
 fn waiting() -> usize {
     let said = std::env::var(BESIDE).ok().and_then(|said| said.parse().ok()).filter(|said| *said > 0);
-    said.unwrap_or_else(|| thread::available_parallelism().map_or(2, usize::from) + 1)
+    said.unwrap_or_else(|| thread::available_parallelism().map_or(2, usize::from))
 }
 
 /// Returns the folder with the output of each program.

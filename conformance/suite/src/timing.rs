@@ -281,6 +281,19 @@ pub fn still_held(guard: &Guard) {
     }
 }
 
+/// Checks why a lock was lost, when that was not to be its lease's end.
+///
+/// # Panics
+///
+/// If it was lost for another reason. If it could not be renewed in time, that is lateness.
+#[track_caller]
+pub(crate) fn assert_lost_for(found: LossReason, due: LossReason) {
+    if found == LossReason::Expired {
+        expired("it is renewed until then");
+    }
+    assert_eq!(found, due);
+}
+
 /// A lease is renewed when a third of it is over, so a lease that expires was not renewed for two thirds.
 #[track_caller]
 fn expired(what: &str) -> ! {

@@ -8,7 +8,9 @@ use lock_core::{Ending, ErrorKind, Guard, Lock, LossReason, Name, OwnerBytes};
 
 use crate::case::{Case, case};
 use crate::setting::{Setting, ms};
-use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, within};
+use crate::timing::{
+    Answered, Returned, assert_in_time, assert_lost_for, released, still_held, until, within,
+};
 
 pub(crate) const CASES: &[Case] = &[
     case!(inspect_shows_the_holder, []),
@@ -61,7 +63,7 @@ async fn a_revoked_lock_is_free_at_its_holders_deadline(s: Setting) {
     // Whenever the lock is free from now on, its holder has been told.
     let taken = within("it becomes free", s.ttl() * 4 + ms(1000), lock.acquire()).answered().await;
     assert!(!guard.is_held(), "another client holds it and the holder was not told");
-    assert_eq!(within("told", ms(1000), guard.lost()).await, LossReason::Revoked);
+    assert_lost_for(within("told", ms(1000), guard.lost()).await, LossReason::Revoked);
     assert_eq!(guard.release().await, Ending::Expired);
     still_held(&taken);
 }
@@ -135,7 +137,7 @@ async fn a_revoked_holder_is_told_at_once(s: Setting) {
     let bystander = held_for_long(&s, &s.name()).await;
     let lock = other.lock(name.as_str()).ttl(s.long()).build().expect("fine terms");
     revoke(&s, &lock, &guard).await;
-    assert_eq!(within("it is told", told_within(&s), guard.lost()).await, LossReason::Revoked);
+    assert_lost_for(within("it is told", told_within(&s), guard.lost()).await, LossReason::Revoked);
     assert_eq!(guard.check().expect_err("it is lost").kind(), ErrorKind::Lost);
     still_held(&bystander);
     drop(guard);
@@ -156,7 +158,7 @@ async fn a_revoked_holder_that_has_stopped_frees_the_name(s: Setting) {
     });
     tokio::time::sleep(ms(50)).await;
     let deadline = revoke(&s, &lock, &guard).await;
-    assert_eq!(within("it is told", told_within(&s), guard.lost()).await, LossReason::Revoked);
+    assert_lost_for(within("it is told", told_within(&s), guard.lost()).await, LossReason::Revoked);
     // Its work continues until its guard is released.
     let early = tokio::time::timeout(ms(500), &mut waiter).await;
     if early.is_ok() {
@@ -187,7 +189,7 @@ async fn a_lock_that_is_revoked_twice_is_its_first_holders_to_give_back(s: Setti
     let lock = other.lock(name.as_str()).ttl(s.long()).build().expect("fine terms");
     revoke(&s, &lock, &guard).await;
     let deadline = revoke(&s, &lock, &guard).await;
-    assert_eq!(within("it is told", told_within(&s), guard.lost()).await, LossReason::Revoked);
+    assert_lost_for(within("it is told", told_within(&s), guard.lost()).await, LossReason::Revoked);
     if s.is_free(&name).await {
         freed_early(deadline);
     }

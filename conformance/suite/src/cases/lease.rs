@@ -14,7 +14,8 @@ use crate::harness::{Forget, OwnServers};
 use crate::setting::{Setting, joined, lost_at_its_end, lost_in_time, ms, renewed};
 use crate::suspendable::Suspendable;
 use crate::timing::{
-    Answered, Returned, assert_in_time, panic_on_purpose, released, still_held, too_late, until, within,
+    Answered, Returned, assert_in_time, assert_lost_for, panic_on_purpose, released, still_held, too_late,
+    until, within,
 };
 
 pub(crate) const CASES: &[Case] = &[
@@ -94,7 +95,7 @@ async fn a_fixed_lease_is_renewed_by_hand(s: Setting) {
     let guard = lock.acquire().answered().await;
     for _ in 0..4 {
         tokio::time::sleep(s.ttl() / 2).await;
-        let left = guard.renew(s.ttl()).await.expect("it is held");
+        let left = guard.renew(s.ttl()).answered().await;
         assert!(left <= s.ttl(), "{left:?}");
         assert_in_time!(left > s.ttl() / 2, "{left:?} are left of what was just renewed");
     }
@@ -109,7 +110,7 @@ async fn max_hold_ends_it_whatever_is_renewed(s: Setting) {
     let lock = s.lock(&client, &name).max_hold(most).build().expect("fine terms");
     let asked = Instant::now();
     let guard = lock.acquire().answered().await;
-    assert_eq!(within("its end", most + ms(150), guard.lost()).await, LossReason::MaxHold);
+    assert_lost_for(within("its end", most + ms(150), guard.lost()).await, LossReason::MaxHold);
     let held = asked.elapsed();
     assert!(held > s.ttl(), "{held:?}");
     assert_in_time!(held <= most + ms(300), "{held:?}");

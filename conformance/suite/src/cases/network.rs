@@ -37,7 +37,7 @@ fn patience(s: &Setting) -> Duration {
 async fn warm_client(s: &Setting, net: &dyn ThroughProxy, proxy: &Proxy) -> Client {
     let client = net.client(proxy, Options::default().patience(patience(s))).await;
     let guard = s.hold_by(&client, &s.name()).await;
-    guard.renew(s.ttl()).await.expect("it is held");
+    guard.renew(s.ttl()).answered().await;
     released(guard).await;
     // Opens a session, where locks belong to sessions.
     let guard = long(&client, &s.name()).acquire().answered().await;
@@ -200,7 +200,7 @@ async fn a_renewal_whose_answer_is_lost_is_repeated_in_time(s: Setting, net: Arc
     let (client, ttl) = (net.client(&proxy, Options::default()).await, s.ttl() * 2);
     let lock = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
     let guard = lock.acquire().answered().await;
-    guard.renew(ttl).await.expect("it is held");
+    guard.renew(ttl).answered().await;
     for _ in 0..2 {
         let before = proxy.count(Fault::Swallowed(Direction::ToClient));
         proxy.swallow(Direction::ToClient, 1);
@@ -249,7 +249,7 @@ async fn what_arrives_twice_counts_once(s: Setting, net: Arc<dyn ThroughProxy>, 
     for _ in 0..25 {
         let guard = doubled.acquire().answered().await;
         assert!(last < Some(guard.token()), "{last:?}, then {}", guard.token());
-        let left = guard.renew(ttl).await.expect("it is held");
+        let left = guard.renew(ttl).answered().await;
         still_held(&guard);
         assert!(left <= ttl);
         let (token, next) = (guard.token(), direct.clone());
@@ -265,7 +265,7 @@ async fn what_arrives_twice_counts_once(s: Setting, net: Arc<dyn ThroughProxy>, 
             .await;
         last = Some(next.token());
         assert!(last > Some(token), "{token}, then {last:?}");
-        next.renew(ttl).await.expect("the second release took nothing from it");
+        next.renew(ttl).answered().await;
         released(next).await;
     }
     until("each request was asked twice", ms(1000), || async { proxy.count(Fault::Doubled) >= 75 }).await;
@@ -278,7 +278,7 @@ async fn a_slow_answer_counts_against_the_lease(s: Setting, net: Arc<dyn Through
     let client = net.client(&proxy, Options::default().patience(ttl)).await;
     // Everything that happens only at first use is done here, so that each later call takes one answer.
     let guard = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms").acquire().answered().await;
-    guard.renew(ttl).await.expect("it is held");
+    guard.renew(ttl).answered().await;
     released(guard).await;
     proxy.delay(Direction::ToClient, slow);
     let lock = client.lock(name.as_str()).ttl(ttl).fixed_lease().build().expect("fine terms");
@@ -288,7 +288,7 @@ async fn a_slow_answer_counts_against_the_lease(s: Setting, net: Arc<dyn Through
     assert!(asked.elapsed() >= slow);
     assert!(left <= ttl - slow, "{left:?} of {ttl:?}");
     still_held(&guard);
-    let left = guard.renew(ttl).await.expect("it is held");
+    let left = guard.renew(ttl).answered().await;
     assert!(left <= ttl - slow, "{left:?} of {ttl:?}");
     still_held(&guard);
     proxy.delay(Direction::ToClient, Duration::ZERO);
@@ -314,7 +314,7 @@ async fn a_network_that_trickles_costs_nothing_but_time(s: Setting, net: Arc<dyn
         still_held(&guard);
         // A session may have been proven meanwhile.
         assert!(guard.valid_for() + took <= ttl || s.info.lease == Lease::Session, "{took:?} of {ttl:?}");
-        guard.renew(ttl).await.expect("it is held");
+        guard.renew(ttl).answered().await;
         s.is_kept(&guard, &name).await;
         released(guard).await;
         assert!(s.is_free(&name).await);
