@@ -13,7 +13,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The caller's wait ran out while another holder had the lock, or another caller of the same client was before it.
+    /// The caller's wait ran out while another holder had the lock, or another caller of the same client was before
+    /// this one.
     Timeout,
     /// The lock was lost before the work was done.
     Lost,

@@ -110,7 +110,7 @@ impl Fence {
         token: FencingToken,
     ) -> Result<(), FenceError> {
         if self.resource.len() > LONGEST {
-            let why = format!("the name of a fence's resource has up to {LONGEST} bytes");
+            let why = format!("the name of a fence's resource has at most {LONGEST} bytes");
             return Err(sqlx::Error::Encode(why.into()).into());
         }
         let (table, resource, offered) = (&self.table, Hex(&self.resource), fence::to_column(token)?);
