@@ -59,16 +59,36 @@ pub fn blocking_open(
 /// lives on, they wait until one does.
 impl Client {
     /// Does the same as [`Client::check`], for threads without async.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    ///
+    /// # Panics
+    ///
+    /// Inside async code.
     pub fn blocking_check(&self) -> Result<Vec<Finding>> {
         self.home.wait_for(self.check())
     }
 
     /// Does the same as [`Client::init`], for threads without async.
+    ///
+    /// # Errors
+    ///
+    /// As [`init`](Self::init).
+    ///
+    /// # Panics
+    ///
+    /// Inside async code.
     pub fn blocking_init(&self) -> Result<String> {
         self.home.wait_for(self.init())
     }
 
     /// Does the same as [`Client::shutdown`], for threads without async.
+    ///
+    /// # Panics
+    ///
+    /// Inside async code.
     pub fn blocking_shutdown(&self, limit: Duration) -> usize {
         self.home.wait_for(self.shutdown(limit))
     }
@@ -78,11 +98,27 @@ impl Client {
 /// lives on, they wait until one does.
 impl Lock {
     /// Does the same as [`Lock::acquire`], for threads without async.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Panics
+    ///
+    /// Inside async code.
     pub fn blocking_acquire(&self) -> Result<Guard> {
         self.home().wait_for(self.acquire())
     }
 
     /// Does the same as [`Lock::try_acquire`], for threads without async.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_acquire`](Self::try_acquire).
+    ///
+    /// # Panics
+    ///
+    /// Inside async code.
     pub fn blocking_try_acquire(&self) -> Result<Option<Guard>> {
         self.home().wait_for(self.try_acquire())
     }
@@ -94,12 +130,25 @@ impl Lock {
     /// # Errors
     ///
     /// As [`acquire`](Self::acquire). [`Lost`](crate::ErrorKind::Lost) if the lock was lost before `work` was done.
+    ///
+    /// # Panics
+    ///
+    /// Inside async code.
     pub fn blocking_run<T>(&self, work: impl FnOnce(&Guard) -> T) -> Result<T> {
         finish(self.blocking_acquire()?, work)
     }
 
     /// Does the same as [`blocking_run`](Self::blocking_run) if the lock is free. Returns `None`, and does not run
-    /// `work`, if it isn't.
+    /// `work`, if another owner holds the lock.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_acquire`](Self::try_acquire). [`Lost`](crate::ErrorKind::Lost) if the lock was lost before `work` was
+    /// done.
+    ///
+    /// # Panics
+    ///
+    /// Inside async code.
     pub fn blocking_try_run<T>(&self, work: impl FnOnce(&Guard) -> T) -> Result<Option<T>> {
         match self.blocking_try_acquire()? {
             Some(guard) => finish(guard, work).map(Some),
@@ -108,11 +157,27 @@ impl Lock {
     }
 
     /// Does the same as [`Lock::inspect`], for threads without async.
+    ///
+    /// # Errors
+    ///
+    /// As [`inspect`](Self::inspect).
+    ///
+    /// # Panics
+    ///
+    /// Inside async code.
     pub fn blocking_inspect(&self) -> Result<Inspection> {
         self.home().wait_for(self.inspect())
     }
 
     /// Does the same as [`Lock::revoke`], for threads without async.
+    ///
+    /// # Errors
+    ///
+    /// As [`revoke`](Self::revoke).
+    ///
+    /// # Panics
+    ///
+    /// Inside async code.
     pub fn blocking_revoke(&self, holder: &OwnerBytes, when: When) -> Result<Revoked> {
         self.home().wait_for(self.revoke(holder, when))
     }
@@ -129,17 +194,33 @@ fn finish<T>(guard: Guard, work: impl FnOnce(&Guard) -> T) -> Result<T> {
 /// lives on, they wait until one does.
 impl Guard {
     /// Waits until the lock is lost, at most for `limit`. Returns the reason, or `None` if the lock is still held.
+    ///
+    /// # Panics
+    ///
+    /// Inside async code.
     pub fn blocking_lost(&self, limit: Duration) -> Option<LossReason> {
         let clock = self.clock();
         self.home().wait_for(clock.until(clock.now() + limit, self.lost()))
     }
 
     /// Does the same as [`Guard::renew`], for threads without async.
+    ///
+    /// # Errors
+    ///
+    /// As [`renew`](Self::renew).
+    ///
+    /// # Panics
+    ///
+    /// Inside async code.
     pub fn blocking_renew(&self, ttl: Duration) -> Result<Duration> {
         self.home().wait_for(self.renew(ttl))
     }
 
     /// Does the same as [`Guard::release`], for threads without async.
+    ///
+    /// # Panics
+    ///
+    /// Inside async code.
     pub fn blocking_release(self) -> Ending {
         let home = self.home().clone();
         home.wait_for(self.release())
@@ -150,16 +231,41 @@ impl Guard {
 /// lock's client lives on, they wait until one does.
 impl MultiLock {
     /// Does the same as [`MultiLock::acquire`], for threads without async.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Panics
+    ///
+    /// Inside async code.
     pub fn blocking_acquire(&self) -> Result<MultiGuard> {
         self.first().home().wait_for(self.acquire())
     }
 
     /// Does the same as [`MultiLock::try_acquire`], for threads without async.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_acquire`](Self::try_acquire).
+    ///
+    /// # Panics
+    ///
+    /// Inside async code.
     pub fn blocking_try_acquire(&self) -> Result<Option<MultiGuard>> {
         self.first().home().wait_for(self.try_acquire())
     }
 
     /// Acquires all locks, runs `work` on this thread, and releases them. See [`Lock::blocking_run`].
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire). [`Lost`](crate::ErrorKind::Lost) if one of the locks was lost before `work` was
+    /// done.
+    ///
+    /// # Panics
+    ///
+    /// Inside async code.
     pub fn blocking_run<T>(&self, work: impl FnOnce(&MultiGuard) -> T) -> Result<T> {
         let guard = self.blocking_acquire()?;
         let out = work(&guard);
@@ -174,6 +280,10 @@ impl MultiLock {
 impl MultiGuard {
     /// Waits until one of the locks is lost, at most for `limit`. Returns its name and the reason, or `None` if all are
     /// still held.
+    ///
+    /// # Panics
+    ///
+    /// Inside async code.
     pub fn blocking_lost(&self, limit: Duration) -> Option<(&Name, LossReason)> {
         let first = self.first();
         let clock = first.clock();
@@ -181,11 +291,23 @@ impl MultiGuard {
     }
 
     /// Does the same as [`MultiGuard::renew`], for threads without async.
+    ///
+    /// # Errors
+    ///
+    /// As [`renew`](Self::renew).
+    ///
+    /// # Panics
+    ///
+    /// Inside async code.
     pub fn blocking_renew(&self, ttl: Duration) -> Result<Duration> {
         self.first().home().wait_for(self.renew(ttl))
     }
 
     /// Does the same as [`MultiGuard::release`], for threads without async.
+    ///
+    /// # Panics
+    ///
+    /// Inside async code.
     pub fn blocking_release(self) -> Ending {
         let home = self.first().home().clone();
         home.wait_for(self.release())

@@ -60,6 +60,10 @@ impl Client {
     ///
     /// [`Unavailable`](crate::ErrorKind::Unavailable) if the server has not answered within the patience; any other
     /// error as the driver returns it.
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, the check goes on in the background.
     pub async fn check(&self) -> Result<Vec<Finding>> {
         let driver = self.shared.driver.clone();
         let patience = self.shared.patience_for(DEFAULT_TTL);
@@ -164,6 +168,10 @@ impl Options {
     ///   there is no tokio runtime here.
     /// - [`Rejected`](crate::ErrorKind::Rejected): the thread of a dedicated client could not be started.
     /// - Any error of `connect`.
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, no client is opened. The future of `connect` goes on in the background.
     pub async fn open<D: Driver, F>(
         self,
         backend: &'static str,

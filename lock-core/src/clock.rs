@@ -125,6 +125,10 @@ impl Clock {
     /// Returns what `future` returns within `limit`; otherwise `None`. Then `future` has been dropped.
     ///
     /// Meant for the time limit of a call. If the machine is suspended in between, this may return later.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe if `future` is.
     pub async fn timeout<F: Future>(&self, limit: Duration, future: F) -> Option<F::Output> {
         tokio::select! {
             biased;

@@ -6,8 +6,8 @@ use crate::error::Error;
 
 /// How a hold ended.
 ///
-/// It says how it went, and asks for nothing: the lock is released either way. Work that must not be done without the
-/// lock is checked before, by [`Guard::check`](crate::Guard::check) or a fencing token.
+/// It is information, and needs no reaction: the lock is released in both cases. Before work that must not be done
+/// without the lock, check the lock by [`Guard::check`](crate::Guard::check), or the fencing token at the resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// The lock was held until it was released.

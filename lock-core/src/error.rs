@@ -13,7 +13,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The caller's wait ran out while another holder had the lock, or another caller of the same client was before it.
+    /// The caller's wait ran out while another holder had the lock, or another caller of the same client was before
+    /// this one.
     Timeout,
     /// The lock was lost before the work was done.
     Lost,
@@ -109,8 +110,8 @@ impl Error {
         self
     }
 
-    /// Returns the same error for a request that had no effect, whatever became of it: a read, for example. `Unavailable`
-    /// then has [`Effect::NotApplied`]; all other kinds stay.
+    /// Returns the same error for a request that can't have an effect, such as a read: `Unavailable` then has
+    /// [`Effect::NotApplied`]. All other kinds stay as they are.
     #[must_use]
     pub fn not_applied(mut self) -> Error {
         if let ErrorKind::Unavailable { effect } = &mut self.0.kind {
@@ -147,7 +148,7 @@ impl Error {
         self.0.kind
     }
 
-    /// Returns whether the same call may succeed later, with nothing changed but time.
+    /// Returns whether the same call may succeed later without any change by the caller.
     pub fn is_transient(&self) -> bool {
         matches!(self.0.kind, ErrorKind::Unavailable { .. })
     }
@@ -167,7 +168,7 @@ impl Error {
         &self.0.message
     }
 
-    /// Returns the backend on which it happened: `redis`, `memory`, …
+    /// Returns the backend on which the error happened: `redis`, `memory`, …
     pub fn backend(&self) -> Option<&'static str> {
         self.0.context.as_ref().map(|c| c.backend)
     }
@@ -187,7 +188,7 @@ impl Error {
         self.0.holder.as_ref()
     }
 
-    /// Returns the name for which it happened.
+    /// Returns the name of the lock for which the error happened.
     pub fn name(&self) -> Option<&Name> {
         self.0.context.as_ref().and_then(|c| c.name.as_ref())
     }

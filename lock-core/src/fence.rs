@@ -9,7 +9,7 @@ use crate::token::FencingToken;
 /// A holder that was paused beyond its lease comes back with token 33, after its successor has written with token 34:
 /// 33 is refused. The same token is accepted any number of times, because a holder may write more than once.
 ///
-/// For a resource behind a server, the check belongs into the write itself (`lock_redis::FencedWrite`).
+/// For a resource behind a server, the check has to be a part of the write itself (`lock_redis::FencedWrite`).
 ///
 /// ```
 /// use lock_core::{Fence, FencingToken};

@@ -44,23 +44,23 @@ impl Default for Options {
 impl Options {
     /// Gives the client a thread with a runtime of its own. Leases then survive a stalled application executor.
     ///
-    /// The last handle of the client (a client, lock or guard) that is dropped waits, a second at most, for pending
-    /// releases.
+    /// When the last handle of the client (a client, lock or guard) is dropped, the drop waits for pending releases,
+    /// for a second at most.
     #[must_use]
     pub fn dedicated(mut self) -> Self {
         self.runs_on = RunsOn::OwnThread;
         self
     }
 
-    /// Sets what others are shown of this client's holders. By default `user@host pid 4711 program`.
+    /// Sets the text that people see for this client's holders. By default `user@host pid 4711 program`.
     #[must_use]
     pub fn label(mut self, label: &str) -> Self {
         self.label = Some(Label::new(label));
         self
     }
 
-    /// Sets how long one request may take; also `?patience=` in a URL. By default a third of the lock's ttl, within 100
-    /// ms and 5 s.
+    /// Sets how long one request may take; also `?patience=` in a URL. By default a third of the lock's ttl, but at
+    /// least 100 ms and at most 5 s.
     ///
     /// It must be at least 1 ms, otherwise opening the client is `Invalid`.
     #[must_use]
@@ -69,7 +69,7 @@ impl Options {
         self
     }
 
-    /// Calls `observer` with every event, at once and on the client's runtime: it must not block.
+    /// Calls `observer` with every event, at once and on the client's runtime: `observer` must not block.
     #[must_use]
     pub fn observer(mut self, observer: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
         self.observer = Some(Arc::new(observer));

@@ -14,8 +14,8 @@ use crate::name::Name;
 ///
 /// Give clones of it to the tasks and functions that belong together, and to
 /// [`LockBuilder::reentrant`](crate::LockBuilder::reentrant). All clones are the same owner, on every thread and task
-/// of this process. Of the locks that one client has by one name, the owner enters the one that it holds: at once,
-/// without asking the server, with the same token, and on the terms of the first entry.
+/// of this process. An owner that holds a lock enters it again through every lock of the same client and name: at once,
+/// without a request to the server, with the same token, and on the terms of the first entry.
 ///
 /// Each entry has its own guard. The last guard to go releases the lock; each earlier one renews it when it goes,
 /// unless the lease is fixed. A lock that was lost is not entered again while one of its guards lives: the error is

@@ -1,8 +1,9 @@
 //! Locks on etcd (3.4 or later): a cluster, or a single server.
 //!
-//! The holder and its waiters are keys `<prefix><name>/<client>-<slot>`, ordered by their creation, as in etcd's own
-//! lock recipe. So Go's `concurrency.Mutex`, `etcdctl lock` and this library exclude each other on the same name. A
-//! client keeps one lease for each distinct ttl, and proves with each heartbeat that its keys still exist.
+//! The holder and its waiters are keys in the order of their creation, as in etcd's own lock recipe. Our keys are
+//! `<prefix><name>/`, the byte `0xff`, and `<client>-<slot>`. So Go's `concurrency.Mutex`, `etcdctl lock` and this
+//! library exclude each other on the same name. A client keeps one lease for each distinct ttl, and proves with each
+//! heartbeat that its keys still exist.
 //!
 //! ```no_run
 //! # async fn example() -> lock_core::Result<()> {
@@ -55,6 +56,10 @@ pub use settings::Etcd;
 /// # Errors
 ///
 /// Those of [`Etcd::from_url`] and [`Etcd::open`].
+///
+/// # Cancel safety
+///
+/// As [`Etcd::open`].
 pub async fn connect(url: &str) -> Result<Client> {
     connect_with(url, Options::default()).await
 }
@@ -66,6 +71,10 @@ pub async fn connect(url: &str) -> Result<Client> {
 /// # Errors
 ///
 /// Those of [`Etcd::from_url`] and [`Etcd::open`].
+///
+/// # Cancel safety
+///
+/// As [`Etcd::open`].
 pub async fn connect_with(url: &str, options: Options) -> Result<Client> {
     Etcd::from_url(url)?.open(options).await
 }

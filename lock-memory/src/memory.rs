@@ -73,6 +73,10 @@ impl Memory {
     /// # Errors
     ///
     /// `Invalid` outside a tokio runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, no client is opened.
     pub async fn client(&self) -> Result<Client> {
         self.client_with(Options::default()).await
     }
@@ -83,6 +87,10 @@ impl Memory {
     ///
     /// `Invalid` outside a tokio runtime, unless the options are [`dedicated`](Options::dedicated), and for a patience
     /// below 1 ms.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, no client is opened.
     pub async fn client_with(&self, options: Options) -> Result<Client> {
         self.link().client_with(options).await
     }
@@ -234,6 +242,10 @@ impl Link {
     /// # Errors
     ///
     /// `Invalid` outside a tokio runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, no client is opened.
     pub async fn client(&self) -> Result<Client> {
         self.client_with(Options::default()).await
     }
@@ -244,6 +256,10 @@ impl Link {
     ///
     /// `Invalid` outside a tokio runtime, unless the options are [`dedicated`](Options::dedicated), and for a patience
     /// below 1 ms.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, no client is opened.
     pub async fn client_with(&self, options: Options) -> Result<Client> {
         self.memory.open(Prefix::default(), options, &self.cut).await
     }

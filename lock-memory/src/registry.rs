@@ -32,6 +32,10 @@ const PARAMETERS: &str = "prefix, patience, lazy";
 ///
 /// `Invalid` for another scheme, for an unknown parameter, and outside a tokio runtime, unless the options are
 /// [`dedicated`](Options::dedicated).
+///
+/// # Cancel safety
+///
+/// If the future is dropped, no client is opened. The server may have been created.
 pub async fn connect(url: &str, options: Options) -> Result<Client> {
     let mut location = Location::parse(url)?;
     let memory = named(location.base())?;

@@ -52,6 +52,10 @@ pub use settings::Redis;
 /// # Errors
 ///
 /// Those of [`Redis::from_url`] and [`Redis::open`].
+///
+/// # Cancel safety
+///
+/// As [`Redis::open`].
 pub async fn connect(url: &str) -> Result<Client> {
     connect_with(url, Options::default()).await
 }
@@ -63,6 +67,10 @@ pub async fn connect(url: &str) -> Result<Client> {
 /// # Errors
 ///
 /// Those of [`Redis::from_url`] and [`Redis::open`].
+///
+/// # Cancel safety
+///
+/// As [`Redis::open`].
 pub async fn connect_with(url: &str, options: Options) -> Result<Client> {
     Redis::from_url(url)?.open(options).await
 }

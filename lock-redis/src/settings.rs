@@ -86,6 +86,10 @@ impl Redis {
     /// `Unavailable` if the server can't be reached, `Rejected` if it refuses this client or is older than Redis 6.2,
     /// `Unsupported` for TLS in a build without the feature `tls`, `Invalid` outside a tokio runtime or for a patience
     /// below 1 ms.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, no client is opened. Connecting may go on in the background, for one patience at most.
     pub async fn open(self, options: Options) -> Result<Client> {
         let (options, address) = (self.common.apply_to(options), self.address());
         options.open("redis", &address, |context| RedisDriver::open(self, context)).await

@@ -49,6 +49,10 @@ pub use {
 /// # Errors
 ///
 /// Those of [`Redlock::from_url`] and [`Redlock::open`].
+///
+/// # Cancel safety
+///
+/// As [`Redlock::open`].
 pub async fn connect(url: &str) -> Result<Client> {
     connect_with(url, Options::default()).await
 }
@@ -60,6 +64,10 @@ pub async fn connect(url: &str) -> Result<Client> {
 /// # Errors
 ///
 /// Those of [`Redlock::from_url`] and [`Redlock::open`].
+///
+/// # Cancel safety
+///
+/// As [`Redlock::open`].
 pub async fn connect_with(url: &str, options: Options) -> Result<Client> {
     Redlock::from_url(url)?.open(options).await
 }

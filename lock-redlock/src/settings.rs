@@ -164,6 +164,10 @@ impl Redlock {
     /// are no majority, `Invalid` if two of the addresses lead to one server. A server whose answer comes too late for
     /// this check is checked at its first request. `Invalid` also outside a tokio runtime and for a patience below 1
     /// ms.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, no client is opened. Connecting may go on in the background, for one patience at most.
     pub async fn open(self, options: Options) -> Result<Client> {
         let (options, address) = (self.common.apply_to(options), self.address());
         options.open("redlock", &address, |context| RedlockDriver::open(self, context)).await

@@ -7,7 +7,8 @@
 //! - `postgres`: a PostgreSQL server.
 //!
 //! Each lock is a row of the table `onelock_locks`, which is created on first use. The file or the database may be used
-//! for locks alone, or may exist already: this crate touches nothing in it but that table.
+//! for locks alone, or may exist already: this crate touches nothing in it but that table, and the journal mode of a
+//! SQLite file.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]

@@ -18,8 +18,8 @@
 //! ```
 //!
 //! A holder's deadline is counted from heartbeats that a quorum has acknowledged, and comes before the server's own end
-//! of the session. [`Client::info`] says under which assumption. The fencing token is the lock's zxid, which rises
-//! regardless of the clocks.
+//! of the session. [`Client::info`] says under which assumption. The fencing token is the czxid of the holder's node
+//! (the number of the transaction that made the node), which rises regardless of the clocks.
 
 mod check;
 mod claim;

@@ -56,6 +56,10 @@ impl Call {
     }
 
     /// Returns what `future` returns in the time that is left; `None` if it takes longer. Then `future` is dropped.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe if `future` is.
     pub async fn within<F: Future>(&self, future: F) -> Option<F::Output> {
         self.clock.timeout(self.left(), future).await
     }

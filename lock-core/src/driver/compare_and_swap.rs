@@ -58,7 +58,7 @@ pub enum Decision<T> {
     Leave(T),
 }
 
-/// How a value stands at the end.
+/// What a call has done to the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settled<R, T> {
     /// The call has written the value.

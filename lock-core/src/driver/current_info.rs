@@ -21,12 +21,12 @@ impl CurrentInfo {
         CurrentInfo { info: RwLock::new(Arc::new(info)), place }
     }
 
-    /// Returns the present one.
+    /// Returns the present `Info`.
     pub fn get(&self) -> Arc<Info> {
         self.info.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Replaces the present one by a copy that `change` has changed.
+    /// Replaces the present `Info` by a copy that `change` has changed.
     pub fn change(&self, change: impl FnOnce(&mut Info)) {
         change(Arc::make_mut(&mut self.write()));
     }
@@ -40,7 +40,8 @@ impl CurrentInfo {
         }
     }
 
-    /// Does the same, and replaces all else by what `describe` makes of the present one.
+    /// Does the same as [`learn_server`](Self::learn_server), and replaces everything else by what `describe` makes of
+    /// the present `Info`.
     pub fn learn(&self, server: Option<&str>, describe: impl FnOnce(&Info) -> Info) {
         let mut info = self.write();
         *info = Arc::new(Info { identity: self.identity(server), ..describe(&info) });

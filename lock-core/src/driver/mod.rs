@@ -73,6 +73,14 @@ pub trait Driver: fmt::Debug + Send + Sync + 'static {
     fn claim(&self, request: Request) -> Box<dyn Claim>;
 
     /// Returns the holder of the lock and, where the server knows them, the waiters.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` if the server has not answered within `patience`; otherwise the error that the server returned.
+    ///
+    /// # Cancel safety
+    ///
+    /// Need not be cancel safe: the core runs it to completion, unless its runtime ends.
     async fn inspect(&self, name: &Name, patience: Duration) -> Result<Inspection>;
 
     /// Takes the lock from the holder that [`inspect`](Self::inspect) showed. From then on that holder's renewals fail
@@ -85,17 +93,38 @@ pub trait Driver: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// `Rejected` for a key that no lock client can have written.
+    /// `Rejected` for a key that no lock client can have written. `Unavailable` if the server has not answered within the
+    /// patience of `revocation`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Need not be cancel safe: the core runs it to completion, unless its runtime ends.
     async fn revoke(&self, name: &Name, revocation: Revocation) -> Result<Revoked>;
 
     /// Checks whether the server can be reached, has what locks need, and grants this client the necessary rights.
     /// Returns one finding per question.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` if the server has not answered within `patience`, unless the driver reports that as a finding.
+    ///
+    /// # Cancel safety
+    ///
+    /// Need not be cancel safe: the core runs it to completion, unless its runtime ends.
     async fn check(&self, patience: Duration) -> Result<Vec<Finding>>;
 
     /// Creates what the server needs once before its first lock (a table, an index), if it is missing. Changes nothing
     /// else.
     ///
     /// Returns a description of what was done, which is empty if there was nothing to do.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` if the server has not answered within `patience`; otherwise the error that the server returned.
+    ///
+    /// # Cancel safety
+    ///
+    /// Need not be cancel safe: the core runs it to completion, unless its runtime ends.
     async fn init(&self, _patience: Duration) -> Result<String> {
         Ok(String::new())
     }
@@ -116,8 +145,15 @@ pub trait Claim: fmt::Debug + Send {
     /// 3. An attempt can't take effect after [`Request::patience`], counted from its start.
     /// 4. If no answer came, the error is `Unavailable`, with `Effect::Unknown` unless the server can't have done it.
     ///
-    /// An attempt takes one round trip where the server allows that. The core always runs it to completion, even if its
-    /// caller has gone.
+    /// An attempt takes one round trip where the server allows that.
+    ///
+    /// # Errors
+    ///
+    /// If no answer came, `Unavailable` as rule 4 says; otherwise the error that the server returned.
+    ///
+    /// # Cancel safety
+    ///
+    /// Need not be cancel safe: the core runs it to completion, even if its caller has gone, unless its runtime ends.
     async fn attempt(&mut self) -> Result<Attempt>;
 
     /// Starts to listen: after this call has returned, a release by any client makes [`changed`](Self::changed)
@@ -129,6 +165,10 @@ pub trait Claim: fmt::Debug + Send {
     /// # Errors
     ///
     /// `Unsupported` if this server can't push to this client. The core then polls.
+    ///
+    /// # Cancel safety
+    ///
+    /// Need not be cancel safe: the core runs it to completion, unless its runtime ends.
     async fn listen(&mut self) -> Result<()> {
         Ok(())
     }
@@ -169,6 +209,10 @@ pub trait Claim: fmt::Debug + Send {
     /// # Errors
     ///
     /// An error means that the outcome is unknown. The core asks again until its own deadline.
+    ///
+    /// # Cancel safety
+    ///
+    /// Need not be cancel safe: the core runs it to completion, unless its runtime ends.
     async fn renew(&mut self, ttl: Duration) -> Result<Renewal>;
 
     /// Releases what this owner has on the server, the lock or a place in the queue, found by name and owner. Where the
@@ -178,5 +222,13 @@ pub trait Claim: fmt::Debug + Send {
     /// If the lock was revoked, the release removes what stands in its place until the deadline: the name is free at
     /// once. The core calls it when the work under the lock has ended, and not when the loss is told. (On a server with
     /// a queue, the release does not remove that if this owner has made another attempt since.)
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` if no answer came. The core then calls this again.
+    ///
+    /// # Cancel safety
+    ///
+    /// Need not be cancel safe: the core runs it to completion, unless its runtime ends.
     async fn release(&mut self) -> Result<Release>;
 }

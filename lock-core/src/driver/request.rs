@@ -103,6 +103,6 @@ pub enum When {
     /// At the deadline until which the holder relies on the lock: no other owner gets it before the holder has been
     /// told.
     HoldersDeadline,
-    /// At once. Until the holder's deadline two owners may run, with only the token between them.
+    /// At once. Until the holder's deadline two owners may run, and only the token keeps them apart.
     Now,
 }

@@ -8,8 +8,8 @@ use crate::clock::Instant;
 
 /// What is known of one server's clock.
 ///
-/// It is worthless for another server. Where a connection may lead to another server, each connection has its own
-/// `ServerClock`.
+/// It says nothing about another server's clock. Where a connection may lead to another server, each connection has its
+/// own `ServerClock`.
 ///
 /// The server's times are microseconds, counted from an origin that the server chooses.
 #[derive(Clone, Copy, Debug)]

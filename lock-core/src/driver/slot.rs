@@ -23,12 +23,20 @@ pub trait Connect: Send + Sync + 'static {
     /// # Errors
     ///
     /// An `Unavailable` has [`Effect::NotApplied`]: nothing was asked of the server yet.
+    ///
+    /// # Cancel safety
+    ///
+    /// Need not be cancel safe: the slot runs it to completion, unless the runtime ends.
     async fn connect(&self, call: &Call) -> Result<Self::Connection>;
 
     /// Returns whether the connection can be used, as far as that is known without a request.
     fn is_usable(&self, connection: &Self::Connection) -> bool;
 
     /// Ends a connection that had become unusable, after another one has taken its place. By default, drops it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Need not be cancel safe: the slot runs it to completion, unless the runtime ends.
     async fn discard(&self, _connection: Arc<Self::Connection>) {}
 }
 

@@ -78,7 +78,8 @@ impl Guard {
         self.hold().granted.token
     }
 
-    /// Returns whether the lock is certainly held now. Also right at the first call after this process was stopped.
+    /// Returns whether the lock is certainly held now. The answer is also right at the first call after this process
+    /// was stopped.
     pub fn is_held(&self) -> bool {
         !self.valid_for().is_zero()
     }
@@ -101,7 +102,9 @@ impl Guard {
 
     /// Waits until the lock is lost, and returns the reason. Resolves before another owner can be granted the lock.
     ///
-    /// The exception is a revoke with [`When::Now`](crate::driver::When::Now).
+    /// In these situations it may resolve later: a revoke with [`When::Now`](crate::driver::When::Now), a server that
+    /// forgets the lock, a server's clock that is set forward, and a process that does not run. `docs/semantics.md`
+    /// describes them.
     ///
     /// # Cancel safety
     ///
@@ -162,7 +165,7 @@ impl Guard {
 
     /// Releases the lock and returns whether it was held until then.
     ///
-    /// Being late is not an error. If the server does not answer, this call waits until the lease has ended at most,
+    /// Being late is not an error. If the server does not answer, this call waits at most until the lease has ended,
     /// and the release goes on in the background. If the lock has a `min_hold`, the call waits for that time first.
     ///
     /// If a [reentrant](crate::LockBuilder::reentrant) lock has other guards, it stays held and is renewed.

@@ -18,7 +18,7 @@ use crate::local_queue::{FIRST_ANSWER, Seen};
 const HOLDER_LOOK: Duration = Duration::from_millis(50);
 
 const OTHERS_WERE_BEFORE: &str =
-    "another caller of this client was before it; the server shows no holder now";
+    "another caller of this client was before this one; the server shows no holder now";
 
 /// A claim that has begun, and the channel of its answer.
 struct Claimed {

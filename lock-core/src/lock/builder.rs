@@ -45,8 +45,7 @@ impl LockBuilder {
         }
     }
 
-    /// Sets how long the lock is kept without a renewal. By default 30 s, or the time nearest to that which the backend
-    /// allows.
+    /// Sets how long the lock is kept without a renewal. By default 30 s, or the nearest time that the backend allows.
     ///
     /// The lock is renewed every third of the ttl.
     pub fn ttl(mut self, ttl: Duration) -> Self {
@@ -90,14 +89,14 @@ impl LockBuilder {
         self
     }
 
-    /// Sets what others are shown of the holder. By default the client's label.
+    /// Sets the text that people see for the holder. By default the client's label.
     pub fn label(mut self, label: &str) -> Self {
         self.label = Some(Label::new(label));
         self
     }
 
-    /// Lets every holder of a clone of `owner` enter this lock again while `owner` holds it, without waiting for itself
-    /// and without asking the server. See [`Reentrant`].
+    /// Lets code that has a clone of `owner` enter this lock again while `owner` holds it. It does not wait then, and
+    /// sends the server no request. See [`Reentrant`].
     pub fn reentrant(mut self, owner: &Reentrant) -> Self {
         self.reentrant = Some(owner.clone());
         self
@@ -111,8 +110,8 @@ impl LockBuilder {
     ///
     /// - for a name or a ttl that the backend does not allow,
     /// - for a `max_hold` of zero or below `min_hold`,
-    /// - for a `min_hold` for which a fixed lease does not last. On a server that keeps sessions, a fixed lease counts
-    ///   for about half of its ttl.
+    /// - for a `min_hold` that is not shorter than a fixed lease certainly lasts. On a server that keeps sessions, that
+    ///   is about half of the ttl.
     pub fn build(self) -> Result<Lock> {
         let LockBuilder { shared, home, .. } = self;
         let invalid = |e: Error| shared.at("build", None, e);

@@ -49,9 +49,9 @@ impl Lock {
     /// the wait is, the server has 100 ms for its first answer.
     ///
     /// Poll this future to completion or drop it. A future that was polled and is then put aside, as in a `select!`
-    /// that goes on with something else, keeps its place among the tasks of this process, and the others wait behind
-    /// it. On a server that has a queue it keeps its place there too, and other processes wait behind it. If you spawn
-    /// it as a task, it goes on by itself.
+    /// that goes on with something else, keeps its place among the tasks of this client, and the others wait behind it.
+    /// On a server that has a queue it keeps its place there too, and other processes wait behind it. If you spawn it
+    /// as a task, it goes on by itself.
     ///
     /// # Errors
     ///
@@ -82,7 +82,8 @@ impl Lock {
 
     /// Takes the lock if it is free; returns `None` if another owner holds it.
     ///
-    /// Makes one attempt, and returns within the patience (by default a third of the ttl, within 100 ms and 5 s).
+    /// Makes one attempt, and returns within the patience (by default a third of the ttl, but at least 100 ms and at
+    /// most 5 s).
     ///
     /// # Errors
     ///
@@ -169,8 +170,8 @@ impl Lock {
     /// Takes the lock from `holder`, as [`inspect`](Self::inspect) showed it: from now on that holder's renewals fail.
     ///
     /// With [`When::HoldersDeadline`] the name becomes free when the holder's last guard goes, and at the holder's
-    /// deadline at the latest. With [`When::Now`] it becomes free at once, and two owners may run until that deadline,
-    /// with only the token between them.
+    /// deadline at the latest. With [`When::Now`] it becomes free at once. Until that deadline two owners may then run,
+    /// and only the token keeps them apart.
     ///
     /// # Errors
     ///

@@ -21,7 +21,7 @@ async fn a_waiter_behind_a_quiet_contender_is_told_that_the_lock_is_held() {
 async fn a_waiter_behind_a_contender_and_no_holder_is_told_so() {
     let error = told_behind_a_quiet_contender(Shown::NoHolder).await;
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
-    assert!(error.to_string().contains("another caller of this client was before it"), "{error}");
+    assert!(error.to_string().contains("another caller of this client was before this one"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

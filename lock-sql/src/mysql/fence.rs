@@ -76,6 +76,10 @@ impl Fence {
     /// # Errors
     ///
     /// [`FenceError::Sqlx`] if the database fails.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the table may have been created all the same.
     pub async fn create_table(connection: &mut MySqlConnection) -> Result<(), FenceError> {
         connection.execute(CREATE).await?;
         Ok(())
@@ -106,7 +110,7 @@ impl Fence {
         token: FencingToken,
     ) -> Result<(), FenceError> {
         if self.resource.len() > LONGEST {
-            let why = format!("the name of a fence's resource has up to {LONGEST} bytes");
+            let why = format!("the name of a fence's resource has at most {LONGEST} bytes");
             return Err(sqlx::Error::Encode(why.into()).into());
         }
         let (table, resource, offered) = (&self.table, Hex(&self.resource), fence::to_column(token)?);

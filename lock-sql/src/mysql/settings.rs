@@ -112,8 +112,8 @@ impl MySql {
 
     /// Opens a client.
     ///
-    /// Unless [lazy](Self::lazy), it waits until the server has answered, for one patience at most. Creates the table of
-    /// locks if it is missing and this user may create it.
+    /// Unless [lazy](Self::lazy), it waits until the server has answered, for one patience at most. Creates the table
+    /// of locks if it is missing and this user has the right to create it.
     ///
     /// # Errors
     ///

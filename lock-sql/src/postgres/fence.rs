@@ -92,6 +92,10 @@ impl Fence {
     /// [`FenceError::Sqlx`] if the database fails, or if another schema has a table of that name and `public` has none:
     /// that table holds tokens that a new table would not know. Move it (`ALTER TABLE other.onelock_fences SET SCHEMA
     /// public`), or name it by [`Fence::table`].
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the table may have been created all the same.
     pub async fn create_table(connection: &mut PgConnection) -> Result<(), FenceError> {
         let elsewhere: Option<String> = connection.fetch_one(ELSEWHERE).await?.try_get(0)?;
         if let Some(elsewhere) = elsewhere {

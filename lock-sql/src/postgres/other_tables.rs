@@ -67,8 +67,8 @@ pub(super) async fn refuse_second_table(connection: &mut PgConnection, named: &T
     match others.is_empty() {
         true => Ok(()),
         false => Err(Error::rejected(format!(
-            "there is no table {table}, but the database has {}: earlier releases took the schema from the user's \
-             search_path. {}",
+            "there is no table {table}, but the database has {}: earlier versions of this library took the schema from \
+             the user's search_path. {}",
             others.join(" and "),
             choice(&table, &others)
         ))),
@@ -76,7 +76,7 @@ pub(super) async fn refuse_second_table(connection: &mut PgConnection, named: &T
 }
 
 /// Refuses to use the table in `public` if this user's own search path leads to another one, unless the schema was
-/// named. Processes of an earlier release hold their locks in that other table.
+/// named. Processes of an earlier version hold their locks in that other table.
 pub(super) async fn must_match_search_path(connection: &mut PgConnection, named: &TableName) -> Result<()> {
     if named.schema().is_some() {
         return Ok(());
@@ -89,7 +89,8 @@ pub(super) async fn must_match_search_path(connection: &mut PgConnection, named:
     match others.is_empty() {
         true => Ok(()),
         false => Err(Error::rejected(format!(
-            "this user's search_path leads to {}, where earlier releases kept its locks, and not to {table}. {}",
+            "this user's search_path leads to {}, where earlier versions of this library kept its locks, and not to \
+             {table}. {}",
             others.join(" and "),
             choice(&table, &others)
         ))),

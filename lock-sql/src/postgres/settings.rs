@@ -50,7 +50,7 @@ impl Postgres {
     ///
     /// - `prefix`: stands before every name in the table.
     /// - `table`: the table of locks, `schema.table`, or `table` in the schema `public`; `onelock_locks` by default. A
-    ///   search path has no part in it.
+    ///   search path has no influence on it.
     /// - `connections`: how many connections the client opens at most for its requests, from 2 to 1000; 8 by default.
     ///   One more receives the notifications of releases.
     /// - `patience`: how long one call may take.
@@ -112,7 +112,7 @@ impl Postgres {
 
     /// Lets the client open at most `most` connections, of which one is kept for renewals and releases.
     ///
-    /// One more receives the notifications of releases. Fewer than 2 are taken for 2.
+    /// One more receives the notifications of releases. Fewer than 2 count as 2.
     #[must_use]
     pub fn connections(mut self, most: usize) -> Postgres {
         self.parameters.connections = most;
@@ -138,8 +138,8 @@ impl Postgres {
 
     /// Opens a client.
     ///
-    /// Unless [lazy](Self::lazy), it waits until the server has answered, for one patience at most. Creates the table of
-    /// locks if it is missing and this user may create it.
+    /// Unless [lazy](Self::lazy), it waits until the server has answered, for one patience at most. Creates the table
+    /// of locks if it is missing and this user has the right to create it.
     ///
     /// # Errors
     ///

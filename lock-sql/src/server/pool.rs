@@ -191,8 +191,6 @@ fn not_connected(within: Duration) -> Error {
     // message.
     Error::unavailable(
         Effect::NotApplied,
-        format!(
-            "no connection could be opened within {within:?}: nothing there has answered as such a server does"
-        ),
+        format!("no connection could be opened within {within:?}: no server of this kind has answered there"),
     )
 }

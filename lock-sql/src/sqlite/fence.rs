@@ -56,6 +56,10 @@ impl Fence {
     /// # Errors
     ///
     /// [`FenceError::Sqlx`] if the database fails.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the table may have been created all the same.
     pub async fn create_table(connection: &mut SqliteConnection) -> Result<(), FenceError> {
         connection.execute(CREATE).await?;
         Ok(())

@@ -28,6 +28,10 @@ pub trait Source: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// `Refused` if no topic can ever be subscribed from here, as behind a pooler.
+    ///
+    /// # Cancel safety
+    ///
+    /// Need not be cancel safe: a connection that was not returned is not used.
     async fn open(&self) -> Result<Self::Connection, SourceError>;
 
     /// Subscribes topics, of which there is at least one. After this call has returned, the server reports all that
@@ -37,6 +41,10 @@ pub trait Source: fmt::Debug + Send + Sync + 'static {
     ///
     /// `Refused` if the server refuses one of the topics. The connection is then still usable, and the feed subscribes
     /// each topic by itself.
+    ///
+    /// # Cancel safety
+    ///
+    /// Need not be cancel safe: if the feed drops this future, it also drops the connection.
     async fn subscribe(
         &self,
         connection: &mut Self::Connection,
@@ -44,6 +52,14 @@ pub trait Source: fmt::Debug + Send + Sync + 'static {
     ) -> Result<Missed, SourceError>;
 
     /// Unsubscribes topics, of which there is at least one. What the server still reports of them wakes no claim.
+    ///
+    /// # Errors
+    ///
+    /// Any error means that the connection is broken.
+    ///
+    /// # Cancel safety
+    ///
+    /// Need not be cancel safe: if the feed drops this future, it also drops the connection.
     async fn unsubscribe(
         &self,
         connection: &mut Self::Connection,
@@ -52,15 +68,27 @@ pub trait Source: fmt::Debug + Send + Sync + 'static {
 
     /// Waits for what the server reports next.
     ///
+    /// # Errors
+    ///
+    /// Any error means that the connection is broken.
+    ///
     /// # Cancel safety
     ///
     /// Must be cancel safe: the feed drops this future and calls it again.
     async fn next(&self, connection: &mut Self::Connection) -> Result<Notice, SourceError>;
 
     /// Asks the server for a sign of life, and whether the topics still mean the same. Called every five seconds while
-    /// a topic is subscribed: a connection can die without a word.
+    /// a topic is subscribed: a connection can die without any report.
     ///
     /// The default asks nothing. It is right only where `next` notices the silence of the server by itself.
+    ///
+    /// # Errors
+    ///
+    /// Any error means that the connection is broken.
+    ///
+    /// # Cancel safety
+    ///
+    /// Need not be cancel safe: if the feed drops this future, it also drops the connection.
     async fn check(&self, _connection: &mut Self::Connection) -> Result<Missed, SourceError> {
         Ok(Missed::Nothing)
     }
