@@ -320,11 +320,10 @@ mod tests {
         let mongo = Mongo::from_url(url).unwrap();
         assert_eq!(mongo.address(), "a:7000,b:27017/app");
         assert_eq!(mongo.place, Place { database: "app".into(), collection: "c".into() });
-        let expected = CommonParameters {
-            prefix: Prefix::new("p:").unwrap(),
-            patience: Some(Duration::from_millis(250)),
-            opening: Opening::Lazy,
-        };
+        let mut expected = CommonParameters::default();
+        expected.prefix = Prefix::new("p:").unwrap();
+        expected.patience = Some(Duration::from_millis(250));
+        expected.opening = Opening::Lazy;
         assert_eq!(mongo.common, expected);
         let Reach::Url(theirs) = &mongo.reach else { panic!() };
         assert_eq!(theirs.replica_set.as_deref(), Some("rs0"));
