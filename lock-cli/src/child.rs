@@ -94,16 +94,7 @@ pub(crate) async fn supervise(
             // First: after a pause of this process, the loss must be seen before anything else.
             cause = &mut last_moment, if !is_lost => {
                 is_lost = true;
-                ended = Some(match cause {
-                    LossReason::Revoked if Process::KEEPS_TO_DEADLINES => {
-                        process.terminate();
-                        Ended::Terminated(cause)
-                    }
-                    _ => {
-                        process.kill();
-                        Ended::Killed(cause)
-                    }
-                });
+                ended = Some(end_in_the_last_moment(process, cause));
             }
             () = told.reached(), if ended == Some(Ended::Terminated(LossReason::Revoked)) => {
                 process.kill();
@@ -135,6 +126,20 @@ pub(crate) async fn supervise(
     }
     let exit = process.reap()?;
     Ok(ended.unwrap_or(Ended::ByItself(exit)))
+}
+
+/// Ends the command when the lock is lost or about to be. After a usual revoke it has until its deadline.
+fn end_in_the_last_moment(process: &mut Process, cause: LossReason) -> Ended {
+    match cause {
+        LossReason::Revoked if Process::KEEPS_TO_DEADLINES => {
+            process.terminate();
+            Ended::Terminated(cause)
+        }
+        _ => {
+            process.kill();
+            Ended::Killed(cause)
+        }
+    }
 }
 
 #[cfg(test)]

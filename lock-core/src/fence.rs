@@ -24,6 +24,7 @@ pub struct Fence(AtomicU64);
 
 /// The error for a refused token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Stale {
     /// The token that was offered.
     pub offered: FencingToken,
@@ -45,9 +46,16 @@ impl Fence {
     pub fn accept(&self, token: FencingToken) -> Result<(), Stale> {
         let seen = self.0.fetch_max(token.get(), Ordering::AcqRel);
         match FencingToken::new(seen) {
-            Some(highest) if highest > token => Err(Stale { offered: token, highest }),
+            Some(highest) if highest > token => Err(Stale::new(token, highest)),
             _ => Ok(()),
         }
+    }
+}
+
+impl Stale {
+    /// Refuses `offered`, because the resource has seen `highest`. Meant for a fence at a resource behind a server.
+    pub fn new(offered: FencingToken, highest: FencingToken) -> Stale {
+        Stale { offered, highest }
     }
 }
 

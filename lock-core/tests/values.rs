@@ -38,7 +38,7 @@ fn a_fence_refuses_what_is_lower_than_the_highest_it_has_seen() {
         fence.accept(token(accepted)).unwrap();
     }
     let stale = fence.accept(token(33)).unwrap_err();
-    assert_eq!(stale, Stale { offered: token(33), highest: token(34) });
+    assert_eq!(stale, Stale::new(token(33), token(34)));
     assert!(stale.to_string().starts_with("token 33 is stale: the resource has seen 34"), "{stale}");
     fence.accept(token(34)).expect("the refused token has changed nothing");
 }

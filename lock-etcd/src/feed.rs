@@ -8,18 +8,19 @@
 //! the confirmations of all watches come on one stream, so no watch can be made while the stream is not read. And the
 //! stream belongs to the link that all calls use, and ends with it.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+mod stream;
+
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use etcd_client::{EventType, WatchOptions, WatchRequestSender, WatchResponse, WatchResponseStream};
+use etcd_client::{EventType, WatchOptions, WatchResponse};
 use lock_core::driver::Call;
 use lock_core::{Clock, Instant, Random};
 use tokio::sync::{mpsc, watch};
 
+use self::stream::{Request, Stream};
 use crate::cluster::Cluster;
-use crate::errors;
-use crate::link::Link;
 use crate::watches::{Entry, Kind, Order, Table, WatchError};
 
 /// How long a holder's own key waits before it is watched.
@@ -27,8 +28,6 @@ const SOON: Duration = Duration::from_millis(50);
 /// The pause after the stream broke, before the next try. It doubles with each try.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// The server gets a new number each time a watch is made again. Each watch has this many numbers.
-const NUMBERS: i64 = 1 << 20;
 
 /// The task that receives events for all claims of a client. It runs from the first watch until the client is dropped.
 #[derive(Debug)]
@@ -43,20 +42,6 @@ pub(crate) struct Feed {
     soon: VecDeque<(Instant, i64)>,
     /// Watches that were refused once. An old login may be the reason, and a new stream has a new login.
     refused: HashSet<i64>,
-}
-
-/// A stream, and the watches on it.
-struct Stream {
-    link: Arc<Link>,
-    requests: WatchRequestSender,
-    answers: WatchResponseStream,
-    /// How often each watch was made on this stream. The server remembers a number even if it ended that watch itself,
-    /// so no number is used twice.
-    watched: HashMap<i64, i64>,
-    /// Watches that existed before, on another stream or until a compaction. What happened in between is unknown.
-    remade: HashSet<i64>,
-    /// Whether the server has made any watch on this stream.
-    serves: bool,
 }
 
 /// Why the task leaves a stream.
@@ -172,39 +157,29 @@ impl Feed {
             Some(id) => Some((*id, Since::Now)),
             None => self.soon.pop_front().map(|(_, id)| (id, Since::Seen)),
         };
-        let first = first.and_then(|(id, since)| Some((id, since, self.options(id, since)?)));
-        let (id, since, (key, options)) = first.ok_or_else(|| "no claim watches any more".to_owned())?;
-        let mut watch = link.client.watch_client();
-        let stream = match call.within(watch.watch(key, Some(options.with_watch_id(id * NUMBERS)))).await {
-            Some(Ok(stream)) => stream,
-            Some(Err(e)) => {
-                self.cluster.give_up(&link);
-                return Err(errors::words(&e));
-            }
-            None => {
-                self.cluster.give_up_if_silent(&link, call);
-                return Err(format!("the server opened no watch stream within {:?}", self.patience));
-            }
-        };
-        let (requests, answers) = stream.split();
-        let remade = {
-            let entries = self.table.entries();
-            let is_old = |id: &&i64| entries.watches.get(id).is_some_and(|entry| entry.made.is_none());
-            wanted.iter().filter(is_old).copied().collect()
-        };
-        let watched = HashMap::from([(id, 1)]);
-        let mut stream = Stream { link, requests, answers, watched, remade, serves: false };
+        let first = first.and_then(|(id, since)| Some((since, self.request(id, since)?)));
+        let (since, first) = first.ok_or_else(|| "no claim watches any more".to_owned())?;
+        let id = first.id;
+        let mut stream = Stream::open(&self.cluster, call, self.patience, link, first).await?;
+        stream.remade = self.made_before(&wanted);
         if since == Since::Now {
-            self.make_once(&mut stream, id, since, clock).await?;
+            self.make_once(&mut stream, id, since).await?;
         }
         for id in wanted.into_iter().skip(1) {
-            self.make(&mut stream, id, Since::Now, clock).await?;
+            self.make(&mut stream, id, Since::Now).await?;
         }
         Ok(stream)
     }
 
-    /// Returns the key and the options for a watch. `None` if no claim has this watch any more.
-    fn options(&self, id: i64, since: Since) -> Option<(Vec<u8>, WatchOptions)> {
+    /// Returns those of these watches that were made on an earlier stream.
+    fn made_before(&self, wanted: &[i64]) -> HashSet<i64> {
+        let entries = self.table.entries();
+        let is_old = |id: &&i64| entries.watches.get(id).is_some_and(|entry| entry.made.is_none());
+        wanted.iter().filter(is_old).copied().collect()
+    }
+
+    /// Returns the request for a watch. `None` if no claim has this watch any more.
+    fn request(&self, id: i64, since: Since) -> Option<Request> {
         let mut entries = self.table.entries();
         let Entry { key, kind, watched, .. } = entries.watches.get_mut(&id)?;
         *watched = true;
@@ -214,29 +189,22 @@ impl Feed {
             }
             _ => WatchOptions::new(),
         };
-        Some((key.clone(), options))
+        Some(Request { id, key: key.clone(), options })
     }
 
     /// Makes a watch on the server. A watch from now on is made twice: see [`watches`](crate::watches).
-    async fn make(&self, stream: &mut Stream, id: i64, since: Since, clock: &Clock) -> Result<(), String> {
+    async fn make(&self, stream: &mut Stream, id: i64, since: Since) -> Result<(), String> {
         if since == Since::Now {
-            self.make_once(stream, id, since, clock).await?;
+            self.make_once(stream, id, since).await?;
         }
-        self.make_once(stream, id, since, clock).await
+        self.make_once(stream, id, since).await
     }
 
-    async fn make_once(
-        &self,
-        stream: &mut Stream,
-        id: i64,
-        since: Since,
-        clock: &Clock,
-    ) -> Result<(), String> {
-        let Some((key, options)) = self.options(id, since) else { return Ok(()) };
-        let made = stream.watched.entry(id).or_default();
-        let options = options.with_watch_id(id * NUMBERS + *made);
-        *made += 1;
-        sent(clock.timeout(self.patience, stream.requests.watch(key, Some(options))).await)
+    async fn make_once(&self, stream: &mut Stream, id: i64, since: Since) -> Result<(), String> {
+        match self.request(id, since) {
+            Some(request) => stream.make(request).await,
+            None => Ok(()),
+        }
     }
 
     async fn follow(&mut self, stream: &mut Stream, clock: &Clock) -> StreamEnd {
@@ -248,14 +216,13 @@ impl Feed {
                     Some(order) => self.carry_out(stream, order, clock).await,
                     None => return StreamEnd::Ended,
                 },
-                answer = stream.answers.message() => match answer {
-                    Ok(Some(answer)) => self.handle_answer(stream, &answer, clock).await,
-                    Ok(None) => Err("the server ended the watch stream".to_owned()),
-                    Err(e) => Err(errors::words(&e)),
+                answer = stream.next() => match answer {
+                    Ok(answer) => self.handle_answer(stream, &answer, clock).await,
+                    Err(how) => Err(how),
                 },
                 _ = self.links.changed() => Err("the client changes to another member".to_owned()),
                 () = until(clock, next) => match self.soon.pop_front() {
-                    Some((_, id)) => self.make(stream, id, Since::Seen, clock).await,
+                    Some((_, id)) => self.make(stream, id, Since::Seen).await,
                     None => Ok(()),
                 },
             };
@@ -268,16 +235,10 @@ impl Feed {
     async fn carry_out(&mut self, stream: &mut Stream, order: Order, clock: &Clock) -> Result<(), String> {
         match self.accept(order, clock) {
             // A watch that was made when the stream was opened exists already.
-            Some(Order::Now(id)) if !stream.watched.contains_key(&id) => {
-                self.make(stream, id, Since::Now, clock).await
-            }
-            Some(Order::Gone(id)) => {
-                let Some(made) = stream.watched.remove(&id) else { return Ok(()) };
+            Some(Order::Now(id)) if !stream.has(id) => self.make(stream, id, Since::Now).await,
+            Some(Order::Gone(id)) if stream.has(id) => {
                 self.refused.remove(&id);
-                for number in (id * NUMBERS..).take(usize::try_from(made).unwrap_or_default()) {
-                    sent(clock.timeout(self.patience, stream.requests.cancel(number)).await)?;
-                }
-                Ok(())
+                stream.cancel(id).await
             }
             _ => Ok(()),
         }
@@ -291,9 +252,9 @@ impl Feed {
     ) -> Result<(), String> {
         self.cluster.note_header_term(answer.header());
         stream.link.note_answer(clock);
-        let id = answer.watch_id() / NUMBERS;
+        let id = Stream::watch_of(answer);
         if answer.canceled() {
-            return self.handle_canceled(stream, id, answer, clock).await;
+            return self.handle_canceled(stream, id, answer).await;
         }
         if answer.created() {
             stream.serves = true;
@@ -319,14 +280,13 @@ impl Feed {
         stream: &mut Stream,
         id: i64,
         answer: &WatchResponse,
-        clock: &Clock,
     ) -> Result<(), String> {
-        if !stream.watched.contains_key(&id) || !self.table.entries().watches.contains_key(&id) {
+        if !stream.has(id) || !self.table.entries().watches.contains_key(&id) {
             return Ok(());
         }
         if answer.compact_revision() > 0 {
             stream.remade.insert(id);
-            return self.make_once(stream, id, Since::Now, clock).await;
+            return self.make_once(stream, id, Since::Now).await;
         }
         if stream.serves && self.refused.insert(id) {
             return Err(format!("the server refused a watch: {}", answer.cancel_reason()));
@@ -377,13 +337,6 @@ fn is_news(kind: &Kind, answer: &WatchResponse) -> bool {
         (EventType::Put, Kind::Before) => false,
         (EventType::Put, Kind::Own { value, .. }) => event.kv().is_some_and(|kv| kv.value() != value),
     })
-}
-
-fn sent(sent: Option<Result<(), etcd_client::Error>>) -> Result<(), String> {
-    match sent {
-        Some(Ok(())) => Ok(()),
-        _ => Err("the watch stream accepts no more requests".to_owned()),
-    }
 }
 
 async fn until(clock: &Clock, at: Option<Instant>) {

@@ -88,7 +88,7 @@ impl Etcd {
         let hosts = url.hosts(PORT)?;
         let endpoints = hosts.iter().map(|host| format!("{scheme}://{host}")).collect();
         let mut connecting = ConnectOptions::new();
-        if let Some(Login { user, password }) = take_login(&mut url)? {
+        if let Some(Login { user, password, .. }) = take_login(&mut url)? {
             connecting = connecting.with_user(user, password.unwrap_or_default());
         }
         if scheme == "https" {
@@ -206,7 +206,7 @@ fn take_login(url: &mut Location) -> Result<Option<Login>> {
     let in_parameters = match (url.take("user"), url.take("pass")) {
         (None, None) => None,
         (None, Some(_)) => return Err(Error::invalid("the URL has pass but no user; give both")),
-        (Some(user), password) => Some(Login { user, password }),
+        (Some(user), password) => Some(Login::new(user, password)),
     };
     match (url.login()?, in_parameters) {
         (Some(_), Some(_)) => Err(Error::invalid(
@@ -228,11 +228,10 @@ mod tests {
         let etcd = Etcd::from_url(url).unwrap();
         assert_eq!(etcd.address(), "h1:2380,h2:2379,[::1]:7,[::1]:2379");
         assert_eq!(etcd.endpoints[0], "http://h1:2380");
-        let expected = CommonParameters {
-            prefix: Prefix::new("app/").unwrap(),
-            patience: Some(Duration::from_millis(250)),
-            opening: Opening::Lazy,
-        };
+        let mut expected = CommonParameters::default();
+        expected.prefix = Prefix::new("app/").unwrap();
+        expected.patience = Some(Duration::from_millis(250));
+        expected.opening = Opening::Lazy;
         assert_eq!((etcd.common, etcd.election), (expected, Duration::from_millis(200)));
         let options = format!("{:?}", etcd.connecting);
         assert!(options.contains("deploy") && options.contains("s@crt"), "{options}");

@@ -10,13 +10,15 @@ pub(crate) fn take_certificates(url: &mut Location, connecting: ConnectOptions) 
     use etcd_client::{Certificate, Identity, TlsOptions};
     use lock_core::driver::{CertificateNames, Certificates, ClientCertificate};
 
-    let Certificates { ca, client } = url.take_certificates(&CertificateNames::default())?;
+    let Certificates { ca, client, .. } = url.take_certificates(&CertificateNames::default())?;
     let tls = match ca {
         Some(ca) => TlsOptions::new().ca_certificate(Certificate::from_pem(ca.text())),
         None => TlsOptions::new().with_webpki_roots(),
     };
     let tls = match client {
-        Some(ClientCertificate { cert, key }) => tls.identity(Identity::from_pem(cert.text(), key.text())),
+        Some(ClientCertificate { cert, key, .. }) => {
+            tls.identity(Identity::from_pem(cert.text(), key.text()))
+        }
         None => tls,
     };
     Ok(connecting.with_tls(tls))

@@ -82,7 +82,7 @@ impl Fence {
         let highest =
             answer.and_then(|fence| fence.get_i64("token").ok()).and_then(|token| u64::try_from(token).ok());
         match highest.and_then(FencingToken::new) {
-            Some(highest) if highest > token => Err(FenceError::Stale(Stale { offered: token, highest })),
+            Some(highest) if highest > token => Err(FenceError::Stale(Stale::new(token, highest))),
             _ => Ok(()),
         }
     }

@@ -37,6 +37,8 @@ mod schema;
 mod server;
 mod settings;
 mod statements;
+mod tls;
+mod url;
 mod wakes;
 
 pub use fence::{Fence, FenceError};

@@ -2,17 +2,14 @@
 
 use std::time::Duration;
 
-use lock_core::driver::{CommonParameters, Location, Opening, PemBlock, PemFile, Prefix, detached};
+use lock_core::driver::{CommonParameters, Opening, Prefix, detached};
 use lock_core::{Client, Clock, Error, Options, Result};
-use mongodb::error::Error as MongoError;
-use mongodb::options::{
-    Acknowledgment, ClientOptions, ConnectionString, HostInfo, ServerAddress, Tls, TlsOptions,
-};
+use mongodb::options::{ClientOptions, ConnectionString, HostInfo, ServerAddress};
 
 use crate::driver::MongoDriver;
 use crate::errors;
 use crate::link::Place;
-use crate::schema;
+use crate::{schema, tls, url};
 
 /// A replica set or a standalone server, how to reach it, and where in it the locks are.
 ///
@@ -59,19 +56,8 @@ impl Mongo {
     /// that would weaken a lock (`w`, `journal`, `readPreference` and the like), and for a file that can't be read.
     /// `Unsupported` for `mongodb+srv://` without the feature `srv`.
     pub fn from_url(url: &str) -> Result<Mongo> {
-        let whole = Location::parse(url)?;
-        let (ours, theirs) = split(url)?;
-        let mut ours = ours.part_of(&whole);
-        #[cfg(not(feature = "srv"))]
-        if whole.scheme() == "mongodb+srv" {
-            return Err(Error::unsupported(
-                "mongodb+srv:// needs the feature `srv` of lock-mongo, which is off",
-            ));
-        }
-        let mut connection =
-            ConnectionString::parse(&theirs).map_err(|e| Error::invalid(words(&whole, &e)))?;
-        refuse_weaker(&connection)?;
-        take_certificates(&mut ours, &mut connection)?;
+        let (mut ours, mut connection) = url::parse(url, &OURS)?;
+        tls::take_certificates(&mut ours, &mut connection)?;
         let place = Place {
             database: connection.default_database.clone().unwrap_or_else(|| DATABASE.to_owned()),
             collection: ours.take("collection").map_or(Ok(COLLECTION.to_owned()), |name| {
@@ -212,93 +198,6 @@ impl std::fmt::Debug for Mongo {
     }
 }
 
-/// Splits a URL into this library's parameters, and a URL with the others, which the `mongodb` crate reads.
-fn split(url: &str) -> Result<(Location, String)> {
-    let (base, query) = url.split_once('?').unwrap_or((url, ""));
-    let is_ours = |part: &&str| OURS.contains(&part.split('=').next().unwrap_or(part));
-    let (ours, theirs): (Vec<&str>, Vec<&str>) =
-        query.split('&').filter(|part| !part.is_empty()).partition(is_ours);
-    let slash = match base.split_once("://") {
-        Some((_, rest)) if !rest.contains('/') => "/",
-        _ => "",
-    };
-    let question_mark = if theirs.is_empty() { "" } else { "?" };
-    let ours = Location::parse(&format!("{base}?{}", ours.join("&")))?;
-    Ok((ours, format!("{base}{slash}{question_mark}{}", theirs.join("&"))))
-}
-
-/// Returns the text of the `mongodb` crate's error about a URL, if it holds no secret.
-///
-/// The crate names the wrong part and never the password, but it quotes other parameters: the settings of the
-/// authentication mechanism, which may contain a session token, and a piece of a secret that contains a `&`.
-fn words(url: &Location, error: &MongoError) -> String {
-    let words = errors::words(error);
-    match url.has_a_secret() || words.to_ascii_lowercase().contains("mechanism") {
-        true => {
-            "not a MongoDB URL: a parameter can't be used (not quoted: the URL may hold a secret)".to_owned()
-        }
-        false => format!("not a MongoDB URL: {words}"),
-    }
-}
-
-/// Refuses parameters that this library sets itself, unless they say `w=majority`, `journal=true` or
-/// `retryWrites=true`.
-fn refuse_weaker(url: &ConnectionString) -> Result<()> {
-    let weaker = |what: &str| {
-        Err(Error::invalid(format!(
-            "the URL sets {what}; remove that: locks are always written with w=majority, journal=true and \
-             retryWrites=true, and read from the primary"
-        )))
-    };
-    if let Some(concern) = &url.write_concern {
-        let is_majority = matches!(concern.w, None | Some(Acknowledgment::Majority));
-        if !is_majority || concern.journal == Some(false) || concern.w_timeout.is_some() {
-            return weaker("w, journal or wtimeoutMS");
-        }
-    }
-    match (&url.read_concern, &url.read_preference, url.retry_writes) {
-        (Some(_), _, _) => weaker("readConcernLevel"),
-        (_, Some(_), _) => weaker("readPreference"),
-        (_, _, Some(false)) => weaker("retryWrites=false"),
-        _ => Ok(()),
-    }
-}
-
-fn take_certificates(ours: &mut Location, url: &mut ConnectionString) -> Result<()> {
-    let ca = ours.take("ca");
-    let ca = ca.map(|path| PemFile::read(ours, "ca", &path, &[PemBlock::Certificate])).transpose()?;
-    let client = match (ours.take("cert"), ours.take("key")) {
-        (Some(cert), None) => Some(cert),
-        (Some(cert), Some(key)) if cert == key => Some(cert),
-        (Some(_), Some(_)) => {
-            return Err(Error::invalid(
-                "cert and key name two files, but MongoDB's driver reads both from one file; write certificate and key \
-                 into one PEM file, and name that file as cert",
-            ));
-        }
-        (None, None) => None,
-        (None, Some(_)) => {
-            return Err(Error::invalid(
-                "key is given without cert; name as cert a PEM file with the client's certificate and its key",
-            ));
-        }
-    };
-    let both = [PemBlock::Certificate, PemBlock::PrivateKey];
-    let client = client.map(|path| PemFile::read(ours, "cert", &path, &both)).transpose()?;
-    if ca.is_none() && client.is_none() {
-        return Ok(());
-    }
-    let mut tls = match url.tls.take() {
-        None => TlsOptions::default(),
-        Some(Tls::Enabled(tls)) => tls,
-        Some(Tls::Disabled) => return Err(Error::invalid("ca, cert and key can't be used with tls=false")),
-    };
-    tls.ca_file_path = ca.map(|ca| ca.path().into()).or(tls.ca_file_path);
-    tls.cert_key_file_path = client.map(|client| client.path().into()).or(tls.cert_key_file_path);
-    url.tls = Some(Tls::Enabled(tls));
-    Ok(())
-}
-
 fn collection_name(name: &str) -> Result<String> {
     let is_bad =
         name.is_empty() || name.len() > 100 || name.starts_with("system.") || name.contains(['$', '\0']);
@@ -320,11 +219,10 @@ mod tests {
         let mongo = Mongo::from_url(url).unwrap();
         assert_eq!(mongo.address(), "a:7000,b:27017/app");
         assert_eq!(mongo.place, Place { database: "app".into(), collection: "c".into() });
-        let expected = CommonParameters {
-            prefix: Prefix::new("p:").unwrap(),
-            patience: Some(Duration::from_millis(250)),
-            opening: Opening::Lazy,
-        };
+        let mut expected = CommonParameters::default();
+        expected.prefix = Prefix::new("p:").unwrap();
+        expected.patience = Some(Duration::from_millis(250));
+        expected.opening = Opening::Lazy;
         assert_eq!(mongo.common, expected);
         let Reach::Url(theirs) = &mongo.reach else { panic!() };
         assert_eq!(theirs.replica_set.as_deref(), Some("rs0"));
@@ -358,21 +256,6 @@ mod tests {
         let mongo = Mongo::from_url(url)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(mongo.resolve(&Clock::system(), Duration::from_secs(5))).map(drop)
-    }
-
-    #[test]
-    fn what_would_weaken_a_lock_is_refused() {
-        for weaker in [
-            "w=1",
-            "journal=false",
-            "wtimeoutMS=5",
-            "readConcernLevel=local",
-            "readPreference=nearest",
-            "retryWrites=false",
-        ] {
-            let error = Mongo::from_url(&format!("mongodb://h/?{weaker}")).expect_err(weaker);
-            assert!(error.kind() == ErrorKind::Invalid && error.message().contains("majority"), "{error}");
-        }
     }
 
     #[test]

@@ -74,7 +74,7 @@ impl FencedWrite {
         let highest: Option<u64> = redis::from_redis_value(answer?).map_err(RedisError::from)?;
         match highest.and_then(FencingToken::new) {
             None => Ok(()),
-            Some(highest) => Err(WriteError::Stale(Stale { offered: token, highest })),
+            Some(highest) => Err(WriteError::Stale(Stale::new(token, highest))),
         }
     }
 }

@@ -125,9 +125,9 @@ impl Redis {
     fn take_certificates(&mut self, url: &mut Location) -> Result<()> {
         use lock_core::driver::{CertificateNames, Certificates, ClientCertificate};
 
-        let Certificates { ca, client } = url.take_certificates(&CertificateNames::default())?;
+        let Certificates { ca, client, .. } = url.take_certificates(&CertificateNames::default())?;
         let root_cert = ca.map(|ca| ca.text().into());
-        let client_tls = client.map(|ClientCertificate { cert, key }| redis::ClientTlsConfig {
+        let client_tls = client.map(|ClientCertificate { cert, key, .. }| redis::ClientTlsConfig {
             client_cert: cert.text().into(),
             client_key: key.text().into(),
         });
@@ -206,11 +206,10 @@ mod tests {
         let login = redis.connection.redis_settings();
         assert_eq!(redis.address(), "host:7000 (database 3)");
         assert_eq!((login.username(), login.password(), login.db()), (Some("deploy"), Some("s@crt"), 3));
-        let expected = CommonParameters {
-            prefix: Prefix::new("app:").unwrap(),
-            patience: Some(Duration::from_millis(250)),
-            opening: Opening::Lazy,
-        };
+        let mut expected = CommonParameters::default();
+        expected.prefix = Prefix::new("app:").unwrap();
+        expected.patience = Some(Duration::from_millis(250));
+        expected.opening = Opening::Lazy;
         assert_eq!(redis.common, expected);
         assert!(redis.connection.tcp_settings().nodelay());
         assert!(redis.connection.tcp_settings().keepalive().is_some());

@@ -20,7 +20,7 @@ pub(crate) fn to_column(token: FencingToken) -> sqlx::Result<i64> {
 /// Decides whether `offered` was accepted: it is stale if the table now holds a higher token.
 pub(crate) fn judge(offered: FencingToken, highest: i64) -> Result<(), FenceError> {
     match u64::try_from(highest).ok().and_then(FencingToken::new) {
-        Some(highest) if highest > offered => Err(FenceError::Stale(Stale { offered, highest })),
+        Some(highest) if highest > offered => Err(FenceError::Stale(Stale::new(offered, highest))),
         _ => Ok(()),
     }
 }

@@ -177,7 +177,7 @@ impl std::fmt::Debug for Reach {
 }
 
 /// Returns the text of ZooKeeper's scheme `digest`.
-fn digest_login(Login { user, password }: Login) -> Result<String> {
+fn digest_login(Login { user, password, .. }: Login) -> Result<String> {
     let password = password
         .ok_or_else(|| Error::invalid("the URL names a user without a password: zk://user:password@host/"))?;
     if user.is_empty() || user.contains(':') {

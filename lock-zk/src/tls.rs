@@ -18,7 +18,7 @@ impl Tls {
         use lock_core::driver::{CertificateNames, Certificates, ClientCertificate, check_tls_provider};
         use zookeeper_client::{Error as ZkError, TlsOptions};
 
-        let Certificates { ca, client } = url.take_certificates(&CertificateNames::default())?;
+        let Certificates { ca, client, .. } = url.take_certificates(&CertificateNames::default())?;
         if url.scheme() != "zks" && ca.is_none() && client.is_none() {
             return Ok(None);
         }
@@ -29,7 +29,7 @@ impl Tls {
         })?;
         let options = TlsOptions::new().with_pem_ca(ca.text()).map_err(wrong)?;
         let options = match client {
-            Some(ClientCertificate { cert, key }) => {
+            Some(ClientCertificate { cert, key, .. }) => {
                 options.with_pem_identity(cert.text(), key.text()).map_err(wrong)?
             }
             None => options,

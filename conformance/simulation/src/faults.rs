@@ -1,7 +1,7 @@
 //! The faults of a history: what goes wrong, and when.
 
 use super::dice::Dice;
-use super::log::LockId;
+use super::log::{LockId, WakesBy};
 use super::timeline::Micros;
 use super::{CLIENTS, TTL};
 
@@ -91,8 +91,30 @@ pub(super) enum FaultProfile {
 const EARLY: Micros = 200_000;
 
 impl Fault {
+    /// Draws all faults of a history with this many servers and locks.
+    pub(super) fn by_chance(
+        dice: &mut Dice,
+        (servers, locks): (usize, usize),
+        profile: FaultProfile,
+        wakes: WakesBy,
+    ) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        if profile == FaultProfile::Storm {
+            faults.extend(Fault::storm(dice, locks));
+        }
+        if profile == FaultProfile::Wipes && servers > 1 {
+            faults.extend(Fault::losses(dice, servers));
+        }
+        let throw = match wakes {
+            WakesBy::PushesAndLooks => Fault::throw,
+            WakesBy::PushesAlone => Fault::throw_beside_the_network,
+        };
+        faults.extend((0..dice.within(4, 8)).map(|_| throw(dice, servers, locks, profile)));
+        faults
+    }
+
     /// Draws a fault as `throw` does, but one that leaves the network alone.
-    pub(super) fn throw_beside_the_network(
+    fn throw_beside_the_network(
         dice: &mut Dice,
         servers: usize,
         locks: usize,
@@ -107,7 +129,7 @@ impl Fault {
     }
 
     /// Draws a fault that the promises of this many servers cover, and that concerns this many locks.
-    pub(super) fn throw(dice: &mut Dice, servers: usize, locks: usize, profile: FaultProfile) -> Fault {
+    fn throw(dice: &mut Dice, servers: usize, locks: usize, profile: FaultProfile) -> Fault {
         let ttl = TTL.as_micros() as Micros;
         let begins = dice.within(0, EARLY);
         let (client, server) = (dice.below(CLIENTS), dice.below(servers));
@@ -134,6 +156,28 @@ impl Fault {
         };
         Fault { kind, begins, ends: begins + lasts }
     }
+
+    /// Returns the additional faults of a storm.
+    fn storm(dice: &mut Dice, locks: usize) -> Vec<Fault> {
+        let ttl = TTL.as_micros() as Micros;
+        let always = [Kind::Delay, Kind::Doubling].map(|kind| Fault { kind, begins: 0, ends: ttl * 4 });
+        let mut faults = always.to_vec();
+        for _ in 0..30 {
+            let at = dice.within(0, ttl * 4);
+            faults.push(Fault { kind: Kind::LeaseEnd(dice.below(locks)), begins: at, ends: at });
+        }
+        faults
+    }
+
+    /// Returns the additional faults of a history in which several servers lose their data, one after the other.
+    fn losses(dice: &mut Dice, servers: usize) -> Vec<Fault> {
+        let ttl = TTL.as_micros() as Micros;
+        let loss = |_| {
+            let at = dice.within(0, ttl * 4);
+            Fault { kind: Kind::Wipe(dice.below(servers), Loss::throw(dice)), begins: at, ends: at }
+        };
+        (0..6).map(loss).collect()
+    }
 }
 
 impl Kind {
@@ -145,32 +189,6 @@ impl Kind {
             Kind::Doubling | Kind::Pause(_) | Kind::Death(_) | Kind::ServerPause(_) => false,
             Kind::LeaseEnd(_) | Kind::SessionEnd(_) | Kind::Step(..) | Kind::Wipe(..) => false,
         }
-    }
-}
-
-impl Fault {
-    /// Returns the additional faults of a storm.
-    pub(super) fn storm(dice: &mut Dice, locks: usize) -> Vec<Fault> {
-        let ttl = TTL.as_micros() as Micros;
-        let always = [Kind::Delay, Kind::Doubling].map(|kind| Fault { kind, begins: 0, ends: ttl * 4 });
-        let mut faults = always.to_vec();
-        for _ in 0..30 {
-            let at = dice.within(0, ttl * 4);
-            faults.push(Fault { kind: Kind::LeaseEnd(dice.below(locks)), begins: at, ends: at });
-        }
-        faults
-    }
-}
-
-impl Fault {
-    /// Returns the additional faults of a history in which several servers lose their data, one after the other.
-    pub(super) fn losses(dice: &mut Dice, servers: usize) -> Vec<Fault> {
-        let ttl = TTL.as_micros() as Micros;
-        let loss = |_| {
-            let at = dice.within(0, ttl * 4);
-            Fault { kind: Kind::Wipe(dice.below(servers), Loss::throw(dice)), begins: at, ends: at }
-        };
-        (0..6).map(loss).collect()
     }
 }
 

@@ -146,6 +146,21 @@ fn wakes(seed: u64, script: Script) -> WakesBy {
     }
 }
 
+/// Draws which kinds of faults there are.
+fn profile<S: Family>(script: Script, servers: usize, wakes: WakesBy, dice: &mut Dice) -> FaultProfile {
+    let drawn = match (script, dice.within(0, 100)) {
+        (Script::Told(story), _) => story.profile,
+        (Script::Chance, 0..20) if S::STEPS => FaultProfile::Steps,
+        (Script::Chance, 20..35) => FaultProfile::Wipes,
+        (Script::Chance, 35..60) if servers > 1 => FaultProfile::Storm,
+        _ => FaultProfile::Mild,
+    };
+    match (drawn, wakes) {
+        (FaultProfile::Storm, WakesBy::PushesAlone) => FaultProfile::Mild,
+        _ => drawn,
+    }
+}
+
 /// Everything that takes part in a history.
 struct Stage<S: Family> {
     timeline: Timeline,
@@ -168,42 +183,19 @@ impl<S: Family> Stage<S> {
             Script::Chance => S::servers(&mut dice),
         };
         let locks = 1 + dice.below(NAMES.len());
-        let profile = match (script, dice.within(0, 100)) {
-            (Script::Told(story), _) => story.profile,
-            (Script::Chance, 0..20) if S::STEPS => FaultProfile::Steps,
-            (Script::Chance, 20..35) => FaultProfile::Wipes,
-            (Script::Chance, 35..60) if servers > 1 => FaultProfile::Storm,
-            _ => FaultProfile::Mild,
-        };
         let wakes = wakes(seed, script);
-        let profile = match (profile, wakes) {
-            (FaultProfile::Storm, WakesBy::PushesAlone) => FaultProfile::Mild,
-            _ => profile,
-        };
+        let profile = profile::<S>(script, servers, wakes, &mut dice);
         let world =
             World::<S>::new(timeline.clone(), log.clone(), (servers, locks), profile, wakes, dice.fork());
         log.write(What::Opens(Rules { family, servers, wakes }));
-        match script {
-            Script::Told(story) => {
-                world.state().server.forgets_by(story.guard);
-                (story.faults)(&mut dice).into_iter().for_each(|fault| world.plan(fault));
-            }
-            Script::Chance => {
-                if profile == FaultProfile::Storm {
-                    Fault::storm(&mut dice, locks).into_iter().for_each(|fault| world.plan(fault));
-                }
-                if profile == FaultProfile::Wipes && servers > 1 {
-                    Fault::losses(&mut dice, servers).into_iter().for_each(|fault| world.plan(fault));
-                }
-                let throw = match wakes {
-                    WakesBy::PushesAndLooks => Fault::throw,
-                    WakesBy::PushesAlone => Fault::throw_beside_the_network,
-                };
-                for _ in 0..dice.within(4, 8) {
-                    world.plan(throw(&mut dice, servers, locks, profile));
-                }
-            }
+        if let Script::Told(story) = script {
+            world.state().server.forgets_by(story.guard);
         }
+        let faults = match script {
+            Script::Told(story) => (story.faults)(&mut dice),
+            Script::Chance => Fault::by_chance(&mut dice, (servers, locks), profile, wakes),
+        };
+        faults.into_iter().for_each(|fault| world.plan(fault));
         let planner = world.clone();
         let behavior = match script {
             Script::Told(_) => Behavior::Plain,

@@ -109,8 +109,8 @@ where
             let ran = JUDGE.judge(Load::Light, || in_time(test.clone()), again);
             let ran = ran.inspect_err(|why| record::failed(&what, why))?;
             Ok(match ran {
-                Ok(()) => Completion::Completed,
-                Err(why) => {
+                Ran::Completed => Completion::Completed,
+                Ran::NotRun(why) => {
                     record::not_run(&what, &why);
                     Completion::ignored_with(why)
                 }
@@ -120,12 +120,19 @@ where
     tests.into_iter().map(trial).collect()
 }
 
+/// What became of a test that did not fail.
+enum Ran {
+    Completed,
+    /// It could not be run, for this reason.
+    NotRun(String),
+}
+
 /// Runs a test on a thread that is left behind if the test hangs. The error says why it failed.
-fn in_time<O: Outcome>(test: impl FnOnce() -> O + Send + 'static) -> Result<Result<(), String>, Failure> {
+fn in_time<O: Outcome>(test: impl FnOnce() -> O + Send + 'static) -> Result<Ran, Failure> {
     let panics = Panics::watch();
     let (told, ended) = mpsc::channel();
     let thread = thread::Builder::new().name(panics.threads().to_owned()).spawn(move || {
-        let ran = test().ran();
+        let ran = test().ran().map_or_else(Ran::NotRun, |()| Ran::Completed);
         // The receiver has gone if the test has hung.
         let _: Result<(), _> = told.send(ran);
     });

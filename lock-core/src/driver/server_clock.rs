@@ -81,6 +81,7 @@ impl ServerClock {
 ///
 /// The default stands for a server of which there has been one answer only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Drift {
     /// For how long the server's clock was observed, on our clock.
     pub over: Duration,

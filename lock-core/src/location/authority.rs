@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 
 /// The user and the password of a URL, without `%` escapes. Its `Debug` leaves them out.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Login {
     /// The user.
     pub user: String,
@@ -33,7 +34,7 @@ impl Location {
             Some((user, password)) => (user, Some(password)),
             None => (login, None),
         };
-        Ok(Some(Login { user: unescape(user)?, password: password.map(unescape).transpose()? }))
+        Ok(Some(Login::new(unescape(user)?, password.map(unescape).transpose()?)))
     }
 
     /// Returns the hosts of `…://host[:port][,host[:port]…]`, at least one.
@@ -72,6 +73,13 @@ struct Parts<'a> {
     login: Option<&'a str>,
     hosts: &'a str,
     path: &'a str,
+}
+
+impl Login {
+    /// Makes a login of text without `%` escapes, for URLs that have it in their parameters.
+    pub fn new(user: String, password: Option<String>) -> Login {
+        Login { user, password }
+    }
 }
 
 impl Host {
@@ -133,12 +141,13 @@ mod tests {
 
     #[test]
     fn a_login_stands_before_the_hosts() {
-        let login = |url: &str| location(url).login().unwrap().map(|login| (login.user, login.password));
-        let with = |user: &str, password: &str| Some((user.to_owned(), Some(password.to_owned())));
-        assert_eq!(login("x://u%3A:s%40c:rt@h"), with("u:", "s@c:rt"));
-        assert_eq!(login("x://:p@h"), with("", "p"));
-        assert_eq!(login("x://u:@h"), with("u", ""));
-        assert_eq!(login("x://u@h"), Some(("u".to_owned(), None)));
+        let login = |url: &str| location(url).login().unwrap();
+        let of = |user: &str, password: Option<&str>| Some(Login::new(user.into(), password.map(Into::into)));
+        let given = login("x://u%3A:s%40c:rt@h").unwrap();
+        assert_eq!((given.user.as_str(), given.password.as_deref()), ("u:", Some("s@c:rt")));
+        assert_eq!(login("x://:p@h"), of("", Some("p")));
+        assert_eq!(login("x://u:@h"), of("u", Some("")));
+        assert_eq!(login("x://u@h"), of("u", None));
         assert_eq!((login("x://h"), login("x:///a@b")), (None, None));
         for bad in ["x://u:%zz@h", "x://%+f:p@h", "x://u:%f@h", "x://u:%ff@h"] {
             assert_eq!(location(bad).login().expect_err(bad).kind(), ErrorKind::Invalid, "{bad}");

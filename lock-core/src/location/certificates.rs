@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 
 /// What the parameters about certificates say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Certificates {
     /// The roots to trust, instead of the public ones.
     pub ca: Option<PemFile>,
@@ -17,6 +18,7 @@ pub struct Certificates {
 
 /// A client's certificate, and its private key.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ClientCertificate {
     /// The certificate.
     pub cert: PemFile,
@@ -26,6 +28,7 @@ pub struct ClientCertificate {
 
 /// The names of the parameters. Where a client library has names of its own, they mean the same as ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CertificateNames {
     /// For the roots.
     pub ca: &'static [&'static str],
@@ -51,10 +54,21 @@ pub enum PemBlock {
     PrivateKey,
 }
 
+impl CertificateNames {
+    /// Takes the names for the roots, for the client's certificate, and for its private key.
+    pub const fn new(
+        ca: &'static [&'static str],
+        cert: &'static [&'static str],
+        key: &'static [&'static str],
+    ) -> CertificateNames {
+        CertificateNames { ca, cert, key }
+    }
+}
+
 impl Default for CertificateNames {
     /// `ca`, `cert` and `key`.
     fn default() -> CertificateNames {
-        CertificateNames { ca: &["ca"], cert: &["cert"], key: &["key"] }
+        CertificateNames::new(&["ca"], &["cert"], &["key"])
     }
 }
 
@@ -179,7 +193,7 @@ mod tests {
     }
 
     const NAMES: CertificateNames =
-        CertificateNames { ca: &["ca", "sslrootcert"], cert: &["cert"], key: &["key", "sslkey"] };
+        CertificateNames::new(&["ca", "sslrootcert"], &["cert"], &["key", "sslkey"]);
 
     #[test]
     fn the_files_are_read_by_whatever_name() {

@@ -9,6 +9,7 @@ use crate::options::Options;
 
 /// `prefix`, `patience` and `lazy`, as a URL gives them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CommonParameters {
     /// Stands before every name on the server; empty if the URL has no `prefix`.
     pub prefix: Prefix,

@@ -52,8 +52,8 @@ pub(crate) fn a_missing_write_right_is_named() -> Result<(), String> {
         assert!(error.message().contains("readwrite"), "{error}");
         let finding = found(&client, "rights").await;
         assert_eq!(finding.level, Level::Bad, "{finding:?}");
-        let nobody = open(&format!("{}&prefix=app/", server.0.url())).await;
-        let error = claim(&nobody, "a", LONG).attempt().await.unwrap_err();
+        let without_user = open(&format!("{}&prefix=app/", server.0.url())).await;
+        let error = claim(&without_user, "a", LONG).attempt().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
         assert!(error.message().contains("user"), "{error}");
     })

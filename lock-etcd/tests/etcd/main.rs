@@ -83,6 +83,7 @@ rules! {
     reaching {
         opening_waits_for_a_server_unless_it_is_lazy,
         the_patience_is_the_urls,
+        a_port_that_closes_every_connection_is_told_soon,
     }
     revoke {
         a_revoked_key_is_on_a_lease_without_heartbeats,

@@ -57,7 +57,8 @@ impl Server {
         self.info.learn(id, |info| describe(&info.server, facts));
     }
 
-    async fn greet(&self, connection: &mut MySqlConnection) -> sqlx::Result<Result<i64>> {
+    /// Prepares a session, and finds out what the server is. Returns what the session shows of its clock.
+    async fn greet(&self, connection: &mut MySqlConnection) -> sqlx::Result<SessionClock> {
         ask(connection, SESSION).await?;
         // A server may be configured so that SYSDATE stands still too. It then never shows a time after the statement's
         // beginning.
@@ -71,16 +72,38 @@ impl Server {
         let row = answer.rows.first().ok_or(sqlx::Error::RowNotFound)?;
         self.learn(&Facts::read(row)?, row.try_get("id").ok());
         Ok(match (row.try_get::<i64, _>("still")?, row.try_get::<i64, _>("frozen")?) {
-            (0, 0) => Ok(row.try_get("now")?),
-            (_, 0) => Err(Error::unsupported(
+            (0, 0) => SessionClock::Goes(row.try_get("now")?),
+            (_, 0) => SessionClock::StandsInStatements,
+            (_, _) => SessionClock::Stands,
+        })
+    }
+}
+
+/// What a session shows of its clock.
+#[derive(Clone, Copy)]
+enum SessionClock {
+    /// It goes, and shows this time.
+    Goes(i64),
+    /// A statement reads the time at its beginning, however long it has waited since.
+    StandsInStatements,
+    /// Every statement reads the same time.
+    Stands,
+}
+
+impl SessionClock {
+    /// Returns the time. `Unsupported` if the clock stands still.
+    fn now(self) -> Result<i64> {
+        match self {
+            SessionClock::Goes(now) => Ok(now),
+            SessionClock::StandsInStatements => Err(Error::unsupported(
                 "the server was started with sysdate-is-now, so that a statement that has waited can't read the \
                  current time; start the server without it",
             )),
-            (_, _) => Err(Error::unsupported(
+            SessionClock::Stands => Err(Error::unsupported(
                 "the session's clock was set and stands still; find and remove the SET timestamp, for example in the \
                  server's init_connect or in a proxy",
             )),
-        })
+        }
     }
 }
 
@@ -98,8 +121,8 @@ impl Dialect for Server {
 
     async fn connect(&self) -> Result<Opened<MySqlConnection>> {
         let mut connection = self.options.connect().await.map_err(errors::connecting)?;
-        let now = self.greet(&mut connection).await.map_err(errors::connecting)??;
-        Ok(Opened { connection, now })
+        let clock = self.greet(&mut connection).await.map_err(errors::connecting)?;
+        Ok(Opened { connection, now: clock.now()? })
     }
 
     async fn run(connection: &mut MySqlConnection, statement: Statement) -> sqlx::Result<Answer<MySqlRow>> {

@@ -64,44 +64,44 @@ pub(crate) fn asking(error: SqlxError) -> Trouble {
         let message = format!("the server ended the connection: {text}");
         return Trouble::Broken(Error::unavailable(Effect::Unknown, message).with_source(error));
     }
+    undone_by(&code, &text, error)
+}
+
+/// Says what the error means with which the server undid a statement, in a session that goes on.
+fn undone_by(code: &str, text: &str, error: SqlxError) -> Trouble {
     let not_now = |why: &str| Error::unavailable(Effect::NotApplied, format!("{why}: {text}"));
     let never = |why: &str| Error::rejected(format!("{why}: {text}"));
-    match code.as_str() {
+    let (trouble, found): (fn(Error) -> Trouble, Error) = match code {
         // Serialization failure, deadlock, lock not available.
-        "40001" | "40P01" | "55P03" => {
-            Trouble::Undone(not_now("others kept the lock's row for too long").with_source(error))
-        }
-        "57014" => Trouble::Refused(
-            not_now("the server took too long, or the statement was cancelled").with_source(error),
-        ),
-        "25006" => Trouble::Broken(read_only(&text).with_source(error)),
+        "40001" | "40P01" | "55P03" => (Trouble::Undone, not_now("others kept the lock's row for too long")),
+        "57014" => (Trouble::Refused, not_now("the server took too long, or the statement was cancelled")),
+        "25006" => (Trouble::Broken, read_only(text)),
         // The session is not as we left it: something in between gives us other clients' sessions.
         "25P02" | "26000" | "42P05" | "0A000" => {
-            Trouble::Broken(not_now("the session was changed by something else").with_source(error))
+            (Trouble::Broken, not_now("the session was changed by something else"))
         }
-        "42P01" => Trouble::Broken(
-            not_now("the table of locks is gone; the next connection creates it, if this user may")
-                .with_source(error),
+        "42P01" => (
+            Trouble::Broken,
+            not_now("the table of locks is gone; the next connection creates it, if this user may"),
         ),
-        "42703" | "42804" | "42883" | "42P10" => Trouble::Refused(
-            never("the table of locks was altered; see `lock check --on URL`").with_source(error),
-        ),
-        "42501" if text.contains("row-level security") => Trouble::Refused(
-            never("the table's row-level security keeps this user from the lock; let a policy allow it")
-                .with_source(error),
-        ),
-        "42501" => Trouble::Refused(
-            never("this user lacks a right; locks need SELECT, INSERT, UPDATE and DELETE on the table")
-                .with_source(error),
-        ),
-        code if code.starts_with("22") || code.starts_with("23") => Trouble::Refused(
-            never("the lock's row holds a value that no lock client has written").with_source(error),
-        ),
-        code if code.starts_with("53") => {
-            Trouble::Refused(not_now("the server is short of a resource").with_source(error))
+        "42703" | "42804" | "42883" | "42P10" => {
+            (Trouble::Refused, never("the table of locks was altered; see `lock check --on URL`"))
         }
-        _ => Trouble::Refused(not_now("the server refused the statement").with_source(error)),
-    }
+        "42501" if text.contains("row-level security") => (
+            Trouble::Refused,
+            never("the table's row-level security keeps this user from the lock; let a policy allow it"),
+        ),
+        "42501" => (
+            Trouble::Refused,
+            never("this user lacks a right; locks need SELECT, INSERT, UPDATE and DELETE on the table"),
+        ),
+        code if code.starts_with("22") || code.starts_with("23") => {
+            (Trouble::Refused, never("the lock's row holds a value that no lock client has written"))
+        }
+        code if code.starts_with("53") => (Trouble::Refused, not_now("the server is short of a resource")),
+        _ => (Trouble::Refused, not_now("the server refused the statement")),
+    };
+    trouble(found.with_source(error))
 }
 
 /// Converts an error of reading an answer that is not what the statement asks for.

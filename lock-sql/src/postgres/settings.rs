@@ -34,11 +34,11 @@ const DRIVERS: [&str; 7] = ["host", "hostaddr", "port", "dbname", "user", "appli
 const MODES: [&str; 2] = ["sslmode", "ssl-mode"];
 
 /// Files with certificates, under our names, libpq's and sqlx'.
-const FILES: CertificateNames = CertificateNames {
-    ca: &["ca", "sslrootcert", "ssl-root-cert", "ssl-ca"],
-    cert: &["cert", "sslcert", "ssl-cert"],
-    key: &["key", "sslkey", "ssl-key"],
-};
+const FILES: CertificateNames = CertificateNames::new(
+    &["ca", "sslrootcert", "ssl-root-cert", "ssl-ca"],
+    &["cert", "sslcert", "ssl-cert"],
+    &["key", "sslkey", "ssl-key"],
+);
 
 impl Postgres {
     /// Reads a URL: `postgres://[user[:password]@][host][:port][/database]`.

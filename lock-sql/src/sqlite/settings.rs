@@ -243,11 +243,9 @@ mod tests {
         }
         let sqlite =
             Sqlite::from_url("sqlite:///l.db?prefix=app%3A&patience=250ms&fs=trust&boot=trust").unwrap();
-        let expected = CommonParameters {
-            prefix: Prefix::new("app:").unwrap(),
-            patience: Some(Duration::from_millis(250)),
-            opening: Opening::Waits,
-        };
+        let mut expected = CommonParameters::default();
+        expected.prefix = Prefix::new("app:").unwrap();
+        expected.patience = Some(Duration::from_millis(250));
         assert_eq!(sqlite.common, expected);
         assert_eq!((sqlite.trust, sqlite.boot), (Trust::Anything, BootId::OfTheContainer));
         assert_eq!(Sqlite::from_url("sqlite:a?lazy=true").unwrap().common.opening, Opening::Lazy);

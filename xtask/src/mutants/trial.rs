@@ -100,9 +100,9 @@ impl Trial {
                     let what = in_words(&cases[0], cases.len() - 1);
                     return Ok(Judged::Noticed(probe, what));
                 }
-                Finding::Failed(cases) => match self.failing(probe.judge, &program, cases)? {
-                    Ok((probe, what)) => return Ok(Judged::Noticed(probe, what)),
-                    Err(once) => unnoticed.push(format!("{once} failed once only")),
+                Finding::Failed(cases) => match self.ask_again(probe.judge, &program, cases)? {
+                    Again::Fails(probe, what) => return Ok(Judged::Noticed(probe, what)),
+                    Again::Passes(once) => unnoticed.push(format!("{once} failed once only")),
                 },
                 Finding::Hangs if mutant.symptom == Symptom::Hang => {
                     let what = probe.case.iter().map(|case| format!("`{case}` ")).collect::<String>();
@@ -115,22 +115,16 @@ impl Trial {
         Ok(Judged::Unnoticed(unnoticed))
     }
 
-    /// Runs the cases again, one by one, because a case may also fail on a busy machine. Returns the first case that
-    /// fails again, and a text about all that failed. The inner `Err` is the first case, if none fails again.
-    fn failing(
-        &self,
-        judge: &'static Judge,
-        program: &Path,
-        cases: Vec<String>,
-    ) -> Result<Result<(Probe, String), String>, String> {
+    /// Runs the cases that failed again, one by one, because a case may also fail on a busy machine.
+    fn ask_again(&self, judge: &'static Judge, program: &Path, cases: Vec<String>) -> Result<Again, String> {
         let more = cases.len().saturating_sub(1);
         for case in cases.iter().take(MOST_ASKED_AGAIN) {
             let probe = Probe { judge, case: Some(case.clone()) };
             if let Finding::Failed(_) = probe.ask(&self.scratch, program)? {
-                return Ok(Ok((probe, in_words(case, more))));
+                return Ok(Again::Fails(probe, in_words(case, more)));
             }
         }
-        Ok(Err(cases.into_iter().next().unwrap_or_default()))
+        Ok(Again::Passes(cases.into_iter().next().unwrap_or_default()))
     }
 
     /// Checks that a judge which has noticed a bug passes now that the bug is removed.
@@ -163,6 +157,14 @@ fn in_words(case: &str, others: usize) -> String {
         0 => format!("`{case}`"),
         _ => format!("`{case}` and {others} more"),
     }
+}
+
+/// What cases do that have failed and run again.
+enum Again {
+    /// This one fails again. The text is about all that failed.
+    Fails(Probe, String),
+    /// None fails again. The first of them.
+    Passes(String),
 }
 
 enum Judged {

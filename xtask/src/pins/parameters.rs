@@ -107,7 +107,7 @@ mod tests {
     fn a_list_is_one_string_or_many() {
         let text = "const A: &str =\n    \"p, lazy; with rediss:// also ca, key\";\n\
             const B: [&str; 2] = [\"ssl-mode\", \"socket\"];\n\
-            const C: CertificateNames = CertificateNames {\n    ca: &[\"ca\", \"sslrootcert\"],\n};\n";
+            const C: CertificateNames = CertificateNames::new(\n    &[\"ca\", \"sslrootcert\"],\n);\n";
         assert_eq!(listed(text, "A"), items(&["p", "lazy", "ca", "key"]));
         assert_eq!(listed(text, "B"), items(&["ssl-mode", "socket"]));
         assert_eq!(listed(text, "C"), items(&["ca", "sslrootcert"]));

@@ -156,14 +156,7 @@ impl Checker {
             What::Parts { lock, ref calls } => self.parts_are(lock, calls),
             What::Places { lock, ref calls } => self.places_are(lock, calls),
             What::Remains { lock, ref calls } => self.remains(lock, calls),
-            What::Asked { call, client, lock, terms, waits } => {
-                self.asked(call, client, lock, terms);
-                self.calls[call].waits_until = match waits {
-                    Wait::Not => None,
-                    Wait::For(wait) => Some(self.at + at_least(micros(wait))),
-                    Wait::Ever => Some(u64::MAX),
-                };
-            }
+            What::Asked { call, client, lock, terms, waits } => self.asked(call, client, lock, terms, waits),
             What::Granted { call, token, late } => self.granted(call, token, late),
             What::NotGranted { call, why } => self.not_granted(call, why),
             What::Held { call, left } => {
@@ -174,21 +167,9 @@ impl Checker {
             What::Renews { call } => self.calls[call].by_hand = true,
             What::Told { call, cause, late, left } => {
                 self.told(call, late);
-                self.calls[call].lost = true;
-                cause.into_iter().for_each(|cause| self.has_a_reason(call, cause, left));
-                // A caller whose work was dropped with the lock is told no cause. A lock that the server no longer had
-                // (`Gone`, `Taken`) is not given back: a message that comes twice may bring it back to the server, and
-                // a revoke may take it.
-                let may_be_given_back =
-                    |cause: &LossReason| !matches!(cause, LossReason::Gone | LossReason::Taken);
-                self.calls[call].works_until =
-                    cause.filter(may_be_given_back).map(|_| self.at + left - left / 100);
+                self.loses(call, cause, left);
             }
-            What::LetGo { call, left, .. } => {
-                self.closes(call);
-                self.calls[call].let_go = Some((self.at, left));
-                self.calls[call].works_until = None;
-            }
+            What::LetGo { call, left, .. } => self.let_go(call, left),
             What::GivenBack { call } => self.given_back(call),
             What::Ended { call, ending } => self.ended(call, ending),
             What::Wrote { call, token, accepted } => self.wrote(call, token, accepted),
@@ -200,14 +181,7 @@ impl Checker {
                 *self.call(call) = Call { client, lock, asked: self.at, ..Call::default() };
             }
             What::Holder { lock, call } => self.holder_is(lock, call),
-            What::Shortened { call, token, until } => {
-                let at = self.at;
-                let shortened = &mut self.call(call).shortened;
-                // If it had been ended before: its holder may still rely on what it was granted before the first time.
-                let before =
-                    shortened.filter(|before| before.token == token).map_or(0, |before| before.until);
-                *shortened = Some(Shortened { token, at, until: until.max(before) });
-            }
+            What::Shortened { call, token, until } => self.shortened(call, token, until),
             What::Restored { call } => self.call(call).shortened = None,
             What::PartReleased { call, grant, server } => self.part_released(call, grant, server),
             What::ReleaseArrived { of, before, after } => {
@@ -220,12 +194,18 @@ impl Checker {
         }
     }
 
-    fn asked(&mut self, call: CallId, client: usize, lock: LockId, terms: Terms) {
+    fn asked(&mut self, call: CallId, client: usize, lock: LockId, terms: Terms, waits: Wait) {
         let saw_another = self.may_be_held(lock, client, call);
         let after = self.locks[lock].highest_token;
         let asked = self.at;
+        let waits_until = match waits {
+            Wait::Not => None,
+            Wait::For(wait) => Some(asked + at_least(micros(wait))),
+            Wait::Ever => Some(u64::MAX),
+        };
+        let terms = Some(terms);
         *self.call(call) =
-            Call { client, lock, terms: Some(terms), asked, after, saw_another, ..Call::default() };
+            Call { client, lock, terms, waits_until, asked, after, saw_another, ..Call::default() };
         self.locks[lock].asking.push(call);
     }
 
@@ -243,6 +223,32 @@ impl Checker {
         self.gives_way(call);
         self.has_a_higher_token(call, token);
         self.locks[lock].open.push(call);
+    }
+
+    /// The holder knows that it has lost the lock.
+    fn loses(&mut self, call: CallId, cause: Option<LossReason>, left: u64) {
+        self.calls[call].lost = true;
+        cause.into_iter().for_each(|cause| self.has_a_reason(call, cause, left));
+        // A caller whose work was dropped with the lock is told no cause. A lock that the server no longer had (`Gone`,
+        // `Taken`) is not given back: a message that comes twice may bring it back to the server, and a revoke may take
+        // it.
+        let may_be_given_back = |cause: &LossReason| !matches!(cause, LossReason::Gone | LossReason::Taken);
+        self.calls[call].works_until = cause.filter(may_be_given_back).map(|_| self.at + left - left / 100);
+    }
+
+    fn let_go(&mut self, call: CallId, left: u64) {
+        self.closes(call);
+        self.calls[call].let_go = Some((self.at, left));
+        self.calls[call].works_until = None;
+    }
+
+    /// The server may have ended this grant early: without that, its holder could rely on it until `until`.
+    fn shortened(&mut self, call: CallId, token: u64, until: u64) {
+        let at = self.at;
+        let shortened = &mut self.call(call).shortened;
+        // If it had been ended before: its holder may still rely on what it was granted before the first time.
+        let before = shortened.filter(|before| before.token == token).map_or(0, |before| before.until);
+        *shortened = Some(Shortened { token, at, until: until.max(before) });
     }
 
     /// The call's hold is over: its caller was told of the loss or let the guard go.

@@ -204,12 +204,12 @@ async fn only_the_holder_that_was_seen_is_revoked(s: Setting) {
     let first = s.hold_long(&name).await;
     let seen = lock.inspect().answered().await.holder.expect("it is held");
     released(first).await;
-    let nobody = OwnerBytes::new(b"nobody".to_vec());
+    let never_held = OwnerBytes::new(b"never held".to_vec());
     for when in [When::HoldersDeadline, When::Now] {
         assert_eq!(lock.revoke(&seen.owner, when).answered().await, Revoked::NotHeld, "it is free");
     }
     let second = s.hold(&name).await;
-    for holder in [&seen.owner, &nobody] {
+    for holder in [&seen.owner, &never_held] {
         for when in [When::HoldersDeadline, When::Now] {
             assert_eq!(lock.revoke(holder, when).answered().await, Revoked::NotHeld, "it is another's");
         }

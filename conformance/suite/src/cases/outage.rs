@@ -87,16 +87,6 @@ async fn loss_is_told_in_time_with_a_dead_network(s: Setting, net: Arc<dyn Throu
 }
 
 async fn no_call_outlives_its_time_with_a_dead_network(s: Setting, net: Arc<dyn ThroughProxy>) {
-    async fn ends<T>(what: &str, time: Duration, call: impl Future<Output = T>) -> T {
-        let asked = Instant::now();
-        let out = within(what, time * 10 + ms(3000), call).await;
-        assert_in_time!(
-            asked.elapsed() <= time + ms(100),
-            "{what}: {:?} instead of {time:?}",
-            asked.elapsed()
-        );
-        out
-    }
     with_each(&s, &net, |s, net, dead| async move {
         let patience = ms(150);
         let (name, proxy) = (s.name(), net.proxy().await);
@@ -135,6 +125,14 @@ async fn no_call_outlives_its_time_with_a_dead_network(s: Setting, net: Arc<dyn 
         assert!(opened.is_transient(), "{opened:?}");
     })
     .await;
+}
+
+/// Returns what a call returns, and checks that it takes no longer than this.
+async fn ends<T>(what: &str, time: Duration, call: impl Future<Output = T>) -> T {
+    let asked = Instant::now();
+    let out = within(what, time * 10 + ms(3000), call).await;
+    assert_in_time!(asked.elapsed() <= time + ms(100), "{what}: {:?} instead of {time:?}", asked.elapsed());
+    out
 }
 
 /// Checks for longer than the lease lasts that the guard says that it is held, and that the server agrees.

@@ -159,37 +159,32 @@ enum Went {
     Void,
 }
 
+/// What both servers answered to one step; nothing if the step asks them nothing.
+struct Answers {
+    said: Option<Said>,
+    model: Option<Said>,
+    /// When the backend was asked, and when the model.
+    began: Instant,
+    between: Instant,
+    ended: Instant,
+    /// The longest time without a request.
+    silence: Duration,
+}
+
 impl Stage<'_> {
     /// Takes the step on both servers. `Err` says on what they disagree.
     async fn step(&mut self, step: Step) -> Result<Went, String> {
         let name = step.name();
-        match step {
-            Step::Outlive(name) => {
-                if self.lease_ends.outlive(name).await {
-                    self.happened.insert("outlived");
-                }
-                return Ok(Went::On);
+        if let Step::Outlive(name) = step {
+            if self.lease_ends.outlive(name).await {
+                self.happened.insert("outlived");
             }
-            _ => self.lease_ends.wait(name).await,
+            return Ok(Went::On);
         }
+        self.lease_ends.wait(name).await;
         let leases = self.info.lease == Lease::Lock;
-        let began = Instant::now();
-        let mut said = self.backend.take(step).await.map_err(|e| format!("an error: {e:?}"))?;
-        let between = Instant::now();
-        let model = self.model.take(step).await.expect("a server in this process has no trouble");
-        let modelled = Instant::now();
-        // The last proof of a session may be older than the loss; the next one is not.
-        while !leases
-            && matches!((&said, &model), (Some(Said::Held { .. }), Some(Said::Lost { .. })))
-            && between.elapsed() < LOSS
-        {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-            said = self.backend.take(step).await.map_err(|e| format!("an error: {e:?}"))?;
-        }
-        let ended = Instant::now();
-        let longest = (began - self.idle).max(between - began).max(modelled - between);
-        self.idle = ended;
-        if self.lease_ends.met(name, began, ended) || !leases && self.lease_ends.is_long(longest) {
+        let Answers { said, model, began, between, ended, silence } = self.ask_both(step).await?;
+        if self.lease_ends.met(name, began, ended) || !leases && self.lease_ends.is_long(silence) {
             return Ok(Went::Void);
         }
         if self.lease_ends.may_be_freed(name, ended) {
@@ -209,6 +204,31 @@ impl Stage<'_> {
             self.news(name).await?;
         }
         Ok(Went::On)
+    }
+
+    /// Asks the backend, then the model. `Err` is an error of the backend.
+    async fn ask_both(&mut self, step: Step) -> Result<Answers, String> {
+        let began = Instant::now();
+        let mut said = self.ask_backend(step).await?;
+        let between = Instant::now();
+        let model = self.model.take(step).await.expect("a server in this process has no trouble");
+        let modelled = Instant::now();
+        // The last proof of a session may be older than the loss; the next one is not.
+        while self.info.lease != Lease::Lock
+            && matches!((&said, &model), (Some(Said::Held { .. }), Some(Said::Lost { .. })))
+            && between.elapsed() < LOSS
+        {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            said = self.ask_backend(step).await?;
+        }
+        let ended = Instant::now();
+        let silence = (began - self.idle).max(between - began).max(modelled - between);
+        self.idle = ended;
+        Ok(Answers { said, model, began, between, ended, silence })
+    }
+
+    async fn ask_backend(&mut self, step: Step) -> Result<Option<Said>, String> {
+        self.backend.take(step).await.map_err(|e| format!("an error: {e:?}"))
     }
 
     /// Checks that every listener hears of a release, by whichever client, where the server pushes.

@@ -84,6 +84,11 @@ pub(super) async fn serve(
         }
     };
     network.log.happened(Fault::Cut);
+    end(client, server, how, cut).await;
+}
+
+/// Ends a connection as it was cut. A half-open one stays open for the client until it is cut again, or closed.
+async fn end(mut client: TcpStream, server: TcpStream, how: Cut, mut cut: watch::Receiver<Option<Cut>>) {
     match how {
         Cut::Closed => {}
         Cut::Reset => {

@@ -1,0 +1,116 @@
+//! One stream of watches, and the numbers under which the server knows them.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use etcd_client::{WatchOptions, WatchRequestSender, WatchResponse, WatchResponseStream};
+use lock_core::Clock;
+use lock_core::driver::Call;
+
+use crate::cluster::Cluster;
+use crate::errors;
+use crate::link::Link;
+
+/// The server gets a new number each time a watch is made again. Each watch has this many numbers.
+const NUMBERS: i64 = 1 << 20;
+
+/// A stream, and the watches on it.
+pub(super) struct Stream {
+    pub(super) link: Arc<Link>,
+    requests: WatchRequestSender,
+    answers: WatchResponseStream,
+    clock: Clock,
+    /// How long the stream may take to accept a request.
+    patience: Duration,
+    /// How often each watch was made on this stream. The server remembers a number even if it ended that watch itself,
+    /// so no number is used twice.
+    made: HashMap<i64, i64>,
+    /// Watches that existed before, on another stream or until a compaction. What happened in between is unknown.
+    pub(super) remade: HashSet<i64>,
+    /// Whether the server has made any watch on this stream.
+    pub(super) serves: bool,
+}
+
+/// What is asked to make a watch.
+pub(super) struct Request {
+    pub(super) id: i64,
+    pub(super) key: Vec<u8>,
+    pub(super) options: WatchOptions,
+}
+
+impl Stream {
+    /// Opens a stream with its first watch. `Err` says how that failed.
+    pub(super) async fn open(
+        cluster: &Cluster,
+        call: &Call,
+        patience: Duration,
+        link: Arc<Link>,
+        first: Request,
+    ) -> Result<Stream, String> {
+        let Request { id, key, options } = first;
+        let mut watch = link.client.watch_client();
+        let stream = match call.within(watch.watch(key, Some(options.with_watch_id(id * NUMBERS)))).await {
+            Some(Ok(stream)) => stream,
+            Some(Err(e)) => {
+                cluster.give_up(&link);
+                return Err(errors::words(&e));
+            }
+            None => {
+                cluster.give_up_if_silent(&link, call);
+                return Err(format!("the server opened no watch stream within {patience:?}"));
+            }
+        };
+        let (requests, answers) = stream.split();
+        let (clock, made) = (call.clock().clone(), HashMap::from([(id, 1)]));
+        Ok(Stream { link, requests, answers, clock, patience, made, remade: HashSet::new(), serves: false })
+    }
+
+    /// Returns whether this watch was made on this stream, and not cancelled.
+    pub(super) fn has(&self, id: i64) -> bool {
+        self.made.contains_key(&id)
+    }
+
+    /// Asks the server to make a watch, under a number of its own.
+    pub(super) async fn make(&mut self, request: Request) -> Result<(), String> {
+        let Request { id, key, options } = request;
+        let made = self.made.entry(id).or_default();
+        let options = options.with_watch_id(id * NUMBERS + *made);
+        *made += 1;
+        sent(self.clock.timeout(self.patience, self.requests.watch(key, Some(options))).await)
+    }
+
+    /// Asks the server to end a watch, under each number that it was made under.
+    pub(super) async fn cancel(&mut self, id: i64) -> Result<(), String> {
+        let made = self.made.remove(&id).unwrap_or_default();
+        for number in (id * NUMBERS..).take(usize::try_from(made).unwrap_or_default()) {
+            sent(self.clock.timeout(self.patience, self.requests.cancel(number)).await)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the server's next answer. `Err` says how the stream ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub(super) async fn next(&mut self) -> Result<WatchResponse, String> {
+        match self.answers.message().await {
+            Ok(Some(answer)) => Ok(answer),
+            Ok(None) => Err("the server ended the watch stream".to_owned()),
+            Err(e) => Err(errors::words(&e)),
+        }
+    }
+
+    /// Returns the watch that an answer is about.
+    pub(super) fn watch_of(answer: &WatchResponse) -> i64 {
+        answer.watch_id() / NUMBERS
+    }
+}
+
+fn sent(sent: Option<Result<(), etcd_client::Error>>) -> Result<(), String> {
+    match sent {
+        Some(Ok(())) => Ok(()),
+        _ => Err("the watch stream accepts no more requests".to_owned()),
+    }
+}
