@@ -14,7 +14,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use etcd_client::{LeaseKeepAliveStream, LeaseKeeper};
-use lock_core::driver::Call;
+use lock_core::driver::{Call, Process};
 use lock_core::{Clock, Instant};
 
 use crate::cluster::{Cluster, RequestError};
@@ -30,7 +30,7 @@ pub(crate) async fn keep_alive(
     session: Arc<Session>,
     cluster: Arc<Cluster>,
     sessions: Weak<Sessions>,
-    process: u32,
+    process: Process,
 ) {
     let clock = cluster.clock.clone();
     let mut heartbeat = Heartbeat { session, cluster, sessions, stream: None, held_back: 0 };
@@ -43,16 +43,14 @@ pub(crate) async fn keep_alive(
             () = heartbeat.session.wanted() => {}
             () = heartbeat.cluster.wait_for_term_above(heartbeat.session.lease().term) => {}
             () = clock.sleep_until(next) => {
-                if number > 0 && process == std::process::id() && heartbeat.close_if_idle().await {
+                if number > 0 && !process.is_another() && heartbeat.close_if_idle().await {
                     return;
                 }
             }
         }
-        if process != std::process::id() {
-            // A copy in a forked process: lease and stream belong to the parent. If this task ended, the server would
-            // see the stream end.
-            std::future::pending::<()>().await;
-        }
+        // Lease and stream belong to the process that opened them. If the copy of this task in a fork ended, the server
+        // would see the stream end.
+        process.only().await;
         if !heartbeat.session.is_alive() {
             return;
         }
