@@ -15,7 +15,8 @@ use zookeeper_client::MultiWriteError;
 use crate::errors;
 use crate::link::{Failure, Link, NotOpened};
 use crate::place::Place;
-use crate::session::{Phase, Session, SessionState, Sessions};
+use crate::session::{Phase, Session, SessionState};
+use crate::sessions::Sessions;
 use crate::watches::Watch;
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
