@@ -36,3 +36,16 @@ impl Process {
         Process(!os::process())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn this_process_goes_on_and_a_fork_does_not() {
+        assert!(!Process::this().is_another() && Process::this().only().now_or_never().is_some());
+        assert!(Process::another().is_another() && Process::another().only().now_or_never().is_none());
+    }
+}
