@@ -29,6 +29,7 @@ mod name;
 mod options;
 mod os;
 mod owner;
+mod process;
 mod random;
 mod reentrant;
 mod token;

@@ -23,7 +23,7 @@ use crate::cluster::Cluster;
 use crate::errors;
 use crate::foreign::Search;
 use crate::keys::Own;
-use crate::session::{Abandoned, Membership, Session};
+use crate::session::{Abandoned, Member, Membership, Session};
 use crate::sessions::Sessions;
 use crate::slots::Slot;
 use crate::transactions::KeyMetadata;
@@ -134,15 +134,16 @@ impl EtcdClaim {
     /// ended session is given back first, so that the claim never has two places.
     async fn join_session(&mut self, call: &Call) -> Result<Arc<Session>> {
         if let Some(membership) = &self.membership {
-            if membership.session.is_alive() {
-                return Ok(membership.session.clone());
+            if membership.session().is_alive() {
+                return Ok(membership.session().clone());
             }
             self.give_back(call).await.map_err(errors::half_done)?;
             self.membership = None;
         }
         let seconds = whole_seconds(self.request.ttl);
-        let membership = self.shared.join(call, seconds, &self.own.key, &self.doubt).await?;
-        let session = membership.session.clone();
+        let member = Member { key: self.own.key.clone(), wake: self.doubt.clone() };
+        let membership = self.shared.join(call, seconds, &member).await?;
+        let session = membership.session().clone();
         self.membership = Some(membership);
         Ok(session)
     }
@@ -151,7 +152,7 @@ impl EtcdClaim {
         (self.place, self.held, self.foreign) = (None, None, Foreign::Unknown);
         self._watching_own = None;
         if let Some(membership) = &self.membership {
-            membership.forget_place();
+            membership.session().forget_place(membership.member());
         }
     }
 }
@@ -189,7 +190,7 @@ impl Claim for EtcdClaim {
                 biased;
                 () = self.doubt.notified() => self.require_new_proof(),
                 // A new proof is passed on at once: it may be the last one for some time.
-                () = membership.session.wait_for_proof_after(held.told) => {}
+                () = membership.session().wait_for_proof_after(held.told) => {}
             }
             return;
         }
@@ -212,7 +213,7 @@ impl Claim for EtcdClaim {
             self.require_new_proof();
         }
         let (Some(session), Some(mut held)) =
-            (self.membership.as_ref().map(|membership| membership.session.clone()), self.held)
+            (self.membership.as_ref().map(|membership| membership.session().clone()), self.held)
         else {
             return Ok(Renewal::Lost(self.lost.unwrap_or(LossReason::Gone)));
         };
@@ -255,7 +256,7 @@ impl Drop for EtcdClaim {
         self.shared.slots.retire();
         if let Some(membership) = &self.membership {
             let (own, leases) = (self.own.clone(), std::mem::take(&mut self.uncertain));
-            membership.session.add_abandoned(Abandoned { own, leases });
+            membership.session().add_abandoned(Abandoned { own, leases });
         }
     }
 }

@@ -9,18 +9,20 @@
 //! alive. It knows the leases of its own term and of earlier ones. So when the term changes, all keys move to a fresh
 //! lease.
 
+mod moves;
+mod stream;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use etcd_client::{LeaseKeepAliveStream, LeaseKeeper};
-use lock_core::driver::Call;
+use lock_core::driver::{Call, Process};
 use lock_core::{Clock, Instant};
 
+use self::stream::{KeepAliveStream, Kept};
 use crate::cluster::{Cluster, RequestError};
 use crate::keys::Own;
-use crate::lease::{Grant, Lease};
-use crate::link::Link;
+use crate::lease::Lease;
 use crate::session::{Abandoned, Proof, Session, SessionState};
 use crate::sessions::Sessions;
 use crate::transactions::{self, BATCH, KeyMetadata};
@@ -30,7 +32,7 @@ pub(crate) async fn keep_alive(
     session: Arc<Session>,
     cluster: Arc<Cluster>,
     sessions: Weak<Sessions>,
-    process: u32,
+    process: Process,
 ) {
     let clock = cluster.clock.clone();
     let mut heartbeat = Heartbeat { session, cluster, sessions, stream: None, held_back: 0 };
@@ -43,16 +45,14 @@ pub(crate) async fn keep_alive(
             () = heartbeat.session.wanted() => {}
             () = heartbeat.cluster.wait_for_term_above(heartbeat.session.lease().term) => {}
             () = clock.sleep_until(next) => {
-                if number > 0 && process == std::process::id() && heartbeat.close_if_idle().await {
+                if number > 0 && !process.is_another() && heartbeat.close_if_idle().await {
                     return;
                 }
             }
         }
-        if process != std::process::id() {
-            // A copy in a forked process: lease and stream belong to the parent. If this task ended, the server would
-            // see the stream end.
-            std::future::pending::<()>().await;
-        }
+        // Lease and stream belong to the process that opened them. If the copy of this task in a fork ended, the server
+        // would see the stream end.
+        process.only().await;
         if !heartbeat.session.is_alive() {
             return;
         }
@@ -76,14 +76,6 @@ struct Heartbeat {
     stream: Option<KeepAliveStream>,
     /// How many keep-alives the server left unanswered, while it answered reads, before it answered the first one.
     held_back: u32,
-}
-
-/// A stream of keep-alives for one lease, on one link.
-struct KeepAliveStream {
-    lease: i64,
-    keeper: LeaseKeeper,
-    answers: LeaseKeepAliveStream,
-    link: Arc<Link>,
 }
 
 /// The outcome of a heartbeat.
@@ -188,45 +180,6 @@ impl Heartbeat {
         Beat::Proven
     }
 
-    // ---- keep-alives ------------------------------------------------------------------------------------------------
-
-    /// Prolongs the lease.
-    async fn keep(&mut self, lease: Lease) -> Kept {
-        let (cluster, step) = (self.cluster.clone(), self.step());
-        let mut stream = match self.stream.take().filter(|stream| stream.lease == lease.id) {
-            Some(stream) => stream,
-            None => match KeepAliveStream::open(&cluster, &Call::begin(&cluster.clock, step), lease.id).await
-            {
-                Ok(stream) => stream,
-                Err(kept) => return kept,
-            },
-        };
-        // A call of its own: opening the stream has used another one, because it may be slow.
-        let call = &Call::begin(&cluster.clock, step);
-        let answer = call.within(async {
-            stream.keeper.keep_alive().await?;
-            stream.answers.message().await
-        });
-        match answer.await {
-            // A stream that timed out is dropped. Answers carry no number, so a late one would be taken for the next.
-            None => {
-                cluster.give_up_if_silent(&stream.link, call);
-                Kept::Unknown
-            }
-            Some(Ok(Some(answer))) => {
-                stream.link.note_answer(&cluster.clock);
-                let term = answer.header().map_or(0, etcd_client::ResponseHeader::raft_term);
-                let is_kept = answer.ttl() > 0;
-                self.stream = Some(stream);
-                if is_kept { Kept::Yes { asked: call.began(), term } } else { Kept::No }
-            }
-            Some(_) => {
-                cluster.give_up(&stream.link);
-                Kept::Unknown
-            }
-        }
-    }
-
     /// Whether the lease is really gone. A member that lags behind may not know of it yet, so this reads keys.
     async fn has_ended(&mut self, lease: Lease) -> bool {
         self.stream = None;
@@ -268,77 +221,6 @@ impl Heartbeat {
             }
         }
         self.cluster.txn(call, transactions::release(own)).await.map(drop)
-    }
-
-    // ---- moves ------------------------------------------------------------------------------------------------------
-
-    /// Moves all keys to a fresh lease, which the leader of an earlier term does not know. The grant and the moves went
-    /// through raft: that is a proof.
-    async fn move_to_fresh_lease(&mut self, number: u64, old: Lease) -> Beat {
-        self.stream = None;
-        let (cluster, step) = (self.cluster.clone(), self.step());
-        let Some(random) = self.sessions.upgrade().map(|sessions| sessions.random.clone()) else {
-            return Beat::Over;
-        };
-        let asked = cluster.clock.now();
-        let grant = Grant::new(&random, self.session.seconds, asked);
-        let Ok(fresh) = grant.ask(&cluster, &Call::begin(&cluster.clock, step)).await else {
-            return Beat::Unknown;
-        };
-        self.session.switch(fresh);
-        let Ok(moved) = self.move_stragglers(fresh).await else { return Beat::Unknown };
-        // Defeats requests under the old lease that are still on their way, and a former leader that knows only the old
-        // lease. If it cannot be revoked now, it ends by itself.
-        cluster.revoke(&Call::begin(&cluster.clock, step), old.id).await.ok();
-        self.record_proof(number, asked, fresh, moved)
-    }
-
-    /// Moves all keys that are on another lease to `lease`. Returns how each of them stands now.
-    async fn move_stragglers(&self, lease: Lease) -> Result<HashMap<Vec<u8>, KeyMetadata>, RequestError> {
-        let mut found = HashMap::new();
-        for batch in self.session.stragglers().chunks(BATCH) {
-            let call = &Call::begin(&self.cluster.clock, self.step());
-            let answer = self.cluster.txn(call, transactions::move_to(lease.id, batch)).await?;
-            let moved = transactions::moved(&answer, lease.id, batch).map_err(RequestError::Other)?;
-            for ((key, before), now) in batch.iter().zip(moved) {
-                self.session.update_straggler(key, *before, now);
-                found.extend(now.map(|now| (key.clone(), now)));
-            }
-        }
-        Ok(found)
-    }
-}
-
-/// The outcome of a keep-alive.
-enum Kept {
-    /// When it was sent, and the raft term of its answer.
-    Yes {
-        asked: Instant,
-        term: u64,
-    },
-    /// The server does not know the lease.
-    No,
-    Unknown,
-}
-
-impl KeepAliveStream {
-    /// Opens a stream. etcd-client sends a first keep-alive with it and discards the header of its answer, so that one
-    /// does not count.
-    async fn open(cluster: &Cluster, call: &Call, lease: i64) -> Result<KeepAliveStream, Kept> {
-        let link = cluster.link(call).await.map_err(|_| Kept::Unknown)?;
-        let mut leases = link.client.lease_client();
-        match call.within(leases.keep_alive(lease)).await {
-            Some(Ok((keeper, answers))) => Ok(KeepAliveStream { lease, keeper, answers, link }),
-            Some(Err(e)) if crate::errors::is_without_lease(&e) => Err(Kept::No),
-            Some(Err(_)) => {
-                cluster.give_up(&link);
-                Err(Kept::Unknown)
-            }
-            None => {
-                cluster.give_up_if_silent(&link, call);
-                Err(Kept::Unknown)
-            }
-        }
     }
 }
 

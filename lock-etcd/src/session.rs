@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lock_core::Instant;
+use lock_core::driver::{self, Keepable};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
@@ -34,9 +35,8 @@ struct Inner {
     /// The lease under which new keys are put.
     lease: Lease,
     proof: Proof,
-    members: HashMap<Vec<u8>, Member>,
-    /// Whether a claim has joined since the last call of [`Session::is_in_use`].
-    joined: bool,
+    /// The claims of the session, by their keys.
+    members: HashMap<Vec<u8>, Part>,
     /// The key of the claim that joined last: a key that the user may read.
     last: Vec<u8>,
     abandoned: Vec<Abandoned>,
@@ -80,10 +80,17 @@ pub(crate) enum SessionState {
     Ended,
 }
 
+/// A claim in a session.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    pub(crate) key: Vec<u8>,
+    /// Notified when the session has ended.
+    pub(crate) wake: Arc<Notify>,
+}
+
 /// A claim's part in a session.
 #[derive(Debug)]
-struct Member {
-    /// Notified when the session has ended.
+struct Part {
     wake: Arc<Notify>,
     /// Where its key stands, if the claim has a place.
     place: Option<KeyMetadata>,
@@ -92,18 +99,14 @@ struct Member {
 }
 
 /// A claim's membership in a session. It ends when dropped.
-#[derive(Debug)]
-pub(crate) struct Membership {
-    pub(crate) session: Arc<Session>,
-    key: Vec<u8>,
-}
+pub(crate) type Membership = driver::Membership<Session>;
 
 impl Session {
     /// Creates a session whose lease was granted, and had been requested at `asked`.
     pub(crate) fn new(seconds: i64, lease: Lease, asked: Instant) -> Session {
         let proof = Proof { asked, number: 0, lease, has: Arc::default(), state: SessionState::Alive };
         let (members, abandoned) = (HashMap::new(), Vec::new());
-        let inner = Inner { lease, proof, members, joined: false, last: Vec::new(), abandoned };
+        let inner = Inner { lease, proof, members, last: Vec::new(), abandoned };
         Session {
             seconds,
             inner: Mutex::new(inner),
@@ -111,15 +114,6 @@ impl Session {
             wanted: Notify::new(),
             begun: AtomicU64::new(0),
         }
-    }
-
-    pub(crate) fn join(self: &Arc<Self>, key: &[u8], wake: &Arc<Notify>) -> Membership {
-        let mut inner = self.lock();
-        inner.members.insert(key.to_vec(), Member { wake: wake.clone(), place: None, holds: false });
-        inner.joined = true;
-        inner.last = key.to_vec();
-        drop(inner);
-        Membership { session: self.clone(), key: key.to_vec() }
     }
 
     // ---- proofs -----------------------------------------------------------------------------------------------------
@@ -168,6 +162,11 @@ impl Session {
         self.begun.fetch_add(1, Ordering::SeqCst) + 1
     }
 
+    /// Returns how many heartbeats have begun. Only later ones certainly include the present state.
+    pub(crate) fn begun(&self) -> u64 {
+        self.begun.load(Ordering::SeqCst)
+    }
+
     pub(crate) fn record_proof(&self, proof: Proof) {
         self.lock().proof = proof;
         self.proven.notify_waiters();
@@ -177,7 +176,7 @@ impl Session {
     pub(crate) fn end(&self) {
         let mut inner = self.lock();
         inner.proof.state = SessionState::Ended;
-        inner.members.values().for_each(|member| member.wake.notify_one());
+        inner.members.values().for_each(|part| part.wake.notify_one());
         drop(inner);
         self.proven.notify_waiters();
         // Wakes the heartbeat task, so that it ends.
@@ -196,10 +195,34 @@ impl Session {
         std::mem::replace(&mut self.lock().lease, fresh)
     }
 
+    /// Notes where a claim's key is, and returns the lease on which it has to be. From now on heartbeats move the key.
+    pub(crate) fn record_place(&self, member: &Member, place: KeyMetadata) -> Lease {
+        let mut inner = self.lock();
+        if let Some(part) = inner.members.get_mut(&member.key) {
+            part.place = Some(place);
+        }
+        inner.lease
+    }
+
+    /// Notes that a claim's place is the lock. Returns the number of the last heartbeat that may not include its key.
+    pub(crate) fn record_grant(&self, member: &Member) -> u64 {
+        if let Some(part) = self.lock().members.get_mut(&member.key) {
+            part.holds = true;
+        }
+        self.begun()
+    }
+
+    /// Notes that a claim has no place any more.
+    pub(crate) fn forget_place(&self, member: &Member) {
+        if let Some(part) = self.lock().members.get_mut(&member.key) {
+            (part.place, part.holds) = (None, false);
+        }
+    }
+
     /// Returns the keys that are on another lease than the current one.
     pub(crate) fn stragglers(&self) -> Vec<(Vec<u8>, KeyMetadata)> {
         let inner = self.lock();
-        let places = inner.members.iter().filter_map(|(key, member)| Some((key.clone(), member.place?)));
+        let places = inner.members.iter().filter_map(|(key, part)| Some((key.clone(), part.place?)));
         places.filter(|(_, place)| place.lease != inner.lease.id).collect()
     }
 
@@ -207,10 +230,10 @@ impl Session {
     pub(crate) fn update_straggler(&self, key: &[u8], before: KeyMetadata, now: Option<KeyMetadata>) {
         let mut inner = self.lock();
         let lease = inner.lease.id;
-        if let Some(member) = inner.members.get_mut(key)
-            && member.place == Some(before)
+        if let Some(part) = inner.members.get_mut(key)
+            && part.place == Some(before)
         {
-            member.place = now.filter(|now| now.lease == lease && now.created == before.created);
+            part.place = now.filter(|now| now.lease == lease && now.created == before.created);
         }
     }
 
@@ -218,7 +241,7 @@ impl Session {
     /// the raft term.
     pub(crate) fn held(&self) -> Vec<Vec<u8>> {
         let inner = self.lock();
-        let held = inner.members.iter().filter(|(_, member)| member.holds);
+        let held = inner.members.iter().filter(|(_, part)| part.holds);
         let held: Vec<Vec<u8>> = held.map(|(key, _)| key.clone()).collect();
         if held.is_empty() { vec![inner.last.clone()] } else { held }
     }
@@ -237,53 +260,31 @@ impl Session {
         self.lock().abandoned.retain(|abandoned| abandoned.own.value != own.value);
     }
 
-    /// Whether a claim is in the session, or has joined since the last call. So a client whose claims come and go keeps
-    /// its session.
-    pub(crate) fn is_in_use(&self) -> bool {
-        let mut inner = self.lock();
-        std::mem::take(&mut inner.joined) || !inner.members.is_empty()
-    }
-
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // Nothing that can panic runs under this lock.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Membership {
-    /// Notes where the claim's key is, and returns the lease on which it has to be. From now on heartbeats move the
-    /// key.
-    pub(crate) fn record_place(&self, place: KeyMetadata) -> Lease {
-        let mut inner = self.session.lock();
-        if let Some(member) = inner.members.get_mut(&self.key) {
-            member.place = Some(place);
-        }
-        inner.lease
+impl Keepable for Session {
+    type Member = Member;
+
+    fn is_usable(&self, now: Instant) -> bool {
+        self.is_alive() && now < self.ends()
     }
 
-    /// Notes that the claim's place is the lock. Returns the number of the last heartbeat that may not include its key.
-    pub(crate) fn record_grant(&self) -> u64 {
-        if let Some(member) = self.session.lock().members.get_mut(&self.key) {
-            member.holds = true;
-        }
-        self.begun()
+    fn is_in_use(&self) -> bool {
+        !self.lock().members.is_empty()
     }
 
-    /// Notes that the claim has no place any more.
-    pub(crate) fn forget_place(&self) {
-        if let Some(member) = self.session.lock().members.get_mut(&self.key) {
-            (member.place, member.holds) = (None, false);
-        }
+    fn add_member(&self, member: &Member) {
+        let Member { key, wake } = member.clone();
+        let mut inner = self.lock();
+        inner.last = key.clone();
+        inner.members.insert(key, Part { wake, place: None, holds: false });
     }
 
-    /// Returns how many heartbeats have begun. Only later ones certainly include the present state.
-    pub(crate) fn begun(&self) -> u64 {
-        self.session.begun.load(Ordering::SeqCst)
-    }
-}
-
-impl Drop for Membership {
-    fn drop(&mut self) {
-        self.session.lock().members.remove(&self.key);
+    fn remove_member(&self, member: &Member) {
+        self.lock().members.remove(&member.key);
     }
 }

@@ -1,21 +1,19 @@
-//! The sessions of a client: one for each distinct ttl. One task keeps each of them alive, and closes it when it is
-//! idle.
+//! The sessions of a client, and how one is opened and ended.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lock_core::driver::Call;
+use lock_core::driver::{self, Call, Joining, Process};
 use lock_core::{Clock, Effect, Error, Random, Result};
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use crate::cluster::Cluster;
 use crate::heartbeat;
 use crate::keys::Layout;
 use crate::lease::Grant;
-use crate::session::{Membership, Session};
+use crate::session::{Member, Membership, Session};
 use crate::slots::Slots;
 use crate::watches::Watches;
 
@@ -28,19 +26,12 @@ pub(crate) struct Sessions {
     pub(crate) watches: Watches,
     pub(crate) random: Random,
     /// The process that opened the sessions.
-    process: u32,
+    process: Process,
     /// The runtime on which heartbeats run.
     runtime: Handle,
-    open: Mutex<BTreeMap<i64, Open>>,
-    /// Held while a session is opened, so that only one is opened at a time. The map has the requested grants that were
-    /// not answered, by ttl in seconds.
-    opening: tokio::sync::Mutex<HashMap<i64, Grant>>,
-}
-
-#[derive(Debug)]
-struct Open {
-    session: Arc<Session>,
-    heartbeat: AbortHandle,
+    open: driver::Sessions<Session>,
+    /// The requested grants that were not answered, by ttl in seconds. Only the call that opens a session uses them.
+    unanswered: Mutex<HashMap<i64, Grant>>,
 }
 
 /// How long a client that is dropped may take to revoke its leases.
@@ -48,16 +39,17 @@ const LAST_REQUESTS: Duration = Duration::from_secs(1);
 
 impl Sessions {
     pub(crate) fn new(cluster: Arc<Cluster>, layout: Layout, watches: Watches, random: Random) -> Sessions {
+        let process = Process::this();
         Sessions {
             cluster,
             layout,
             slots: Arc::default(),
             watches,
             random,
-            process: std::process::id(),
+            process,
             runtime: Handle::current(),
-            open: Mutex::default(),
-            opening: tokio::sync::Mutex::default(),
+            open: driver::Sessions::new(process),
+            unanswered: Mutex::default(),
         }
     }
 
@@ -71,32 +63,29 @@ impl Sessions {
         self: &Arc<Self>,
         call: &Call,
         seconds: i64,
-        key: &[u8],
-        wake: &Arc<Notify>,
+        member: &Member,
     ) -> Result<Membership> {
-        if let Some(membership) = self.join_open(seconds, key, wake) {
-            return Ok(membership);
-        }
         let too_late = || {
             Error::unavailable(
                 Effect::NotApplied,
                 "no session with the server could be opened within the patience",
             )
         };
-        let mut unanswered = call.within(self.opening.lock()).await.ok_or_else(too_late)?;
-        if let Some(membership) = self.join_open(seconds, key, wake) {
-            return Ok(membership);
-        }
-        let grant = self.grant(&mut unanswered, seconds);
+        let vacant = match self.open.join(call, whole(seconds), member).await.ok_or_else(too_late)? {
+            Joining::Joined(membership) => return Ok(membership),
+            Joining::Vacant(vacant) => vacant,
+        };
+        let grant = self.grant(seconds);
         let lease = grant.ask(&self.cluster, call).await?;
-        unanswered.remove(&seconds);
-        Ok(self.begin(Session::new(seconds, lease, grant.asked), key, wake))
+        self.unanswered().remove(&seconds);
+        Ok(vacant.fill(Session::new(seconds, lease, grant.asked), |session| self.keep(session)))
     }
 
     /// Returns the last unanswered grant if more than half of its ttl is left; otherwise a new one.
-    fn grant(&self, unanswered: &mut HashMap<i64, Grant>, seconds: i64) -> Grant {
+    fn grant(&self, seconds: i64) -> Grant {
         let now = self.clock().now();
-        let half = Duration::from_secs(seconds.unsigned_abs()) / 2;
+        let mut unanswered = self.unanswered();
+        let half = whole(seconds) / 2;
         let is_fresh = |grant: &&Grant| now.since(grant.asked) < half;
         let grant = unanswered.get(&seconds).filter(is_fresh).copied();
         let grant = grant.unwrap_or_else(|| Grant::new(&self.random, seconds, now));
@@ -104,80 +93,60 @@ impl Sessions {
         grant
     }
 
-    fn join_open(&self, seconds: i64, key: &[u8], wake: &Arc<Notify>) -> Option<Membership> {
-        let open = self.open();
-        let session = open.get(&seconds).map(|open| &open.session)?;
-        let is_usable = session.is_alive() && session.ends() > self.clock().now();
-        is_usable.then(|| session.join(key, wake))
+    /// Starts the task that keeps a session alive.
+    fn keep(self: &Arc<Self>, session: Arc<Session>) -> AbortHandle {
+        let keeping =
+            heartbeat::keep_alive(session, self.cluster.clone(), Arc::downgrade(self), self.process);
+        self.runtime.spawn(keeping).abort_handle()
     }
 
-    fn begin(self: &Arc<Self>, session: Session, key: &[u8], wake: &Arc<Notify>) -> Membership {
-        let session = Arc::new(session);
-        let membership = session.join(key, wake);
-        let heartbeat =
-            heartbeat::keep_alive(session.clone(), self.cluster.clone(), Arc::downgrade(self), self.process);
-        let heartbeat = self.runtime.spawn(heartbeat).abort_handle();
-        // An older session under this key has ended; its task ends by itself.
-        self.open().insert(session.seconds, Open { session, heartbeat });
-        membership
-    }
-
-    /// Removes a session that no claim uses, so that no claim joins it any more. Returns whether it did; the caller
-    /// then revokes the lease.
+    /// Lets no more claims join a session if it is idle. Returns whether it is; the caller then revokes the lease.
     pub(crate) fn close_if_idle(&self, session: &Arc<Session>) -> bool {
-        let mut open = self.open();
-        // Claims join under this lock.
-        let is_idle = !self.is_forked() && !session.is_in_use();
-        if is_idle {
-            remove(&mut open, session);
-        }
-        is_idle
+        self.open.close_if_idle(session)
     }
 
-    /// Whether a session is on this lease.
-    pub(crate) fn has_lease(&self, lease: i64) -> bool {
-        self.open().values().any(|open| open.session.lease().id == lease)
+    /// Returns the leases of the sessions that claims can join.
+    pub(crate) fn leases(&self) -> Vec<i64> {
+        self.open.all().iter().map(|session| session.lease().id).collect()
     }
 
     /// Whether this is a copy in a forked process. It owns nothing, so nothing may be sent for it.
     pub(crate) fn is_forked(&self) -> bool {
-        self.process != std::process::id()
+        self.open.is_forked()
     }
 
     /// Lets no more claims join a session: the next claim opens another one.
     pub(crate) fn stop_joining(&self, session: &Arc<Session>) {
-        remove(&mut self.open(), session);
+        self.open.stop_joining(session);
     }
 
     /// Ends a session: no more claims join it, and those that have are woken.
     pub(crate) fn end(&self, session: &Arc<Session>) {
-        remove(&mut self.open(), session);
+        self.open.stop_joining(session);
         session.end();
     }
 
-    fn open(&self) -> MutexGuard<'_, BTreeMap<i64, Open>> {
-        // Nothing that can panic runs under this lock.
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    fn unanswered(&self) -> MutexGuard<'_, HashMap<i64, Grant>> {
+        // Nothing that can panic half-way runs under this lock.
+        self.unanswered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn remove(open: &mut BTreeMap<i64, Open>, session: &Arc<Session>) {
-    if open.get(&session.seconds).is_some_and(|open| Arc::ptr_eq(&open.session, session)) {
-        open.remove(&session.seconds);
-    }
+fn whole(seconds: i64) -> Duration {
+    Duration::from_secs(seconds.unsigned_abs())
 }
 
 impl Drop for Sessions {
     /// Revokes the leases. A lease that is not revoked ends by itself, because its heartbeats have stopped.
     fn drop(&mut self) {
-        let open = std::mem::take(&mut *self.open());
+        let open = self.open.take_all();
         if self.is_forked() {
             // Leases and sockets belong to the parent process: the sockets, and streams on them, must not be closed.
-            std::mem::forget((open, self.cluster.clone()));
+            std::mem::forget(self.cluster.clone());
             return;
         }
-        let leases: Vec<i64> = open.values().map(|open| open.session.lease().id).collect();
-        open.into_values().for_each(|open| open.heartbeat.abort());
+        let leases: Vec<i64> = open.iter().map(|(session, _)| session.lease().id).collect();
+        open.iter().for_each(|(_, heartbeat)| heartbeat.abort());
         let cluster = self.cluster.clone();
         if !leases.is_empty() {
             self.runtime.spawn(async move {

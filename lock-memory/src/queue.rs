@@ -191,14 +191,14 @@ impl Claim for QueueClaim {
         };
         loop {
             // Created before the look, so that no proof is missed from here on.
-            let proven = membership.session.proven();
+            let proven = membership.session().proven();
             if let Some(renewal) =
-                held.judge(&membership.session.proof(), &self.claimed, membership.session.timeout, start)
+                held.judge(&membership.session().proof(), &self.claimed, membership.session().timeout, start)
             {
                 held.invalidated = false;
                 return Ok(renewal);
             }
-            membership.session.want_proof();
+            membership.session().want_proof();
             call.within(proven).await.ok_or_else(|| call.out_of_time(Effect::Unknown))?;
         }
     }
@@ -226,8 +226,8 @@ impl QueueClaim {
     /// first, so that it never has two places.
     async fn join_session(&mut self, call: &Call) -> Result<Arc<Session>> {
         if let Some(membership) = &self.membership {
-            match membership.session.state() {
-                State::Alive => return Ok(membership.session.clone()),
+            match membership.session().state() {
+                State::Alive => return Ok(membership.session().clone()),
                 State::Retired => _ = self.give_back(call).await?,
                 State::Over => {}
             }
@@ -235,13 +235,13 @@ impl QueueClaim {
         // Nothing of this claim is left in that session, and nothing can arrive there.
         (self.membership, self.held, self.unanswered) = (None, None, false);
         let membership = self.sessions.join(call, self.request.ttl, &self.claimed).await?;
-        let session = membership.session.clone();
+        let session = membership.session().clone();
         self.membership = Some(membership);
         Ok(session)
     }
 
     async fn give_back(&mut self, call: &Call) -> Result<Release> {
-        let Some(session) = self.membership.as_ref().map(|membership| membership.session.clone()) else {
+        let Some(session) = self.membership.as_ref().map(|membership| membership.session().clone()) else {
             return Ok(Release::NotHeld);
         };
         let state = session.state();
@@ -265,7 +265,7 @@ impl QueueClaim {
     /// Notes that what is known so far no longer proves the lock.
     fn invalidate(&mut self) {
         if let (Some(membership), Some(held)) = (&self.membership, &mut self.held) {
-            (held.news, held.invalidated) = (membership.session.heartbeats(), true);
+            (held.news, held.invalidated) = (membership.session().heartbeats(), true);
         }
     }
 

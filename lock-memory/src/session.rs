@@ -1,11 +1,11 @@
-//! Sessions of a client: one for each ttl, kept alive by one task each, closed when idle.
+//! Sessions of a client, each kept alive by a task, and what their heartbeats prove.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use lock_core::driver::{Call, Hub};
+use lock_core::driver::{self, Call, Hub, Joining, Keepable, Process};
 use lock_core::{Effect, Error, Instant, Result};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -23,17 +23,11 @@ pub(crate) struct Sessions {
     pub(crate) hub: Hub,
     /// Where the heartbeats run.
     runtime: Handle,
-    /// Ordered, so that one seed makes one simulation.
-    open: Mutex<BTreeMap<Duration, Open>>,
-    /// Only one session is opened at a time.
-    opening: tokio::sync::Mutex<()>,
+    open: driver::Sessions<Session>,
 }
 
-#[derive(Debug)]
-struct Open {
-    session: Arc<Session>,
-    heartbeat: AbortHandle,
-}
+/// A claim's membership in a session. It ends when this is dropped.
+pub(crate) type Membership = driver::Membership<Session>;
 
 /// A session that the server has opened.
 #[derive(Debug)]
@@ -43,7 +37,8 @@ pub(crate) struct Session {
     proof: Mutex<Proof>,
     /// Notified when there is a new proof. Not a `watch`, which wakes its waiters in a random order.
     proven: Notify,
-    members: Mutex<Members>,
+    /// The claims that belong to it.
+    members: Mutex<BTreeSet<Claimed>>,
     /// How many heartbeats were sent.
     sent: AtomicU64,
     /// Notified when a claim needs a proof now.
@@ -74,21 +69,6 @@ pub(crate) enum State {
     Over,
 }
 
-/// The claims that belong to a session.
-#[derive(Debug, Default)]
-struct Members {
-    claims: BTreeSet<Claimed>,
-    /// Whether a claim joined since this was last asked.
-    joined: bool,
-}
-
-/// A claim's membership in a session. It ends when this is dropped.
-#[derive(Debug)]
-pub(crate) struct Membership {
-    pub(crate) session: Arc<Session>,
-    claimed: Claimed,
-}
-
 impl Sessions {
     pub(crate) fn new(connection: Connection<QueueServer>, runtime: Handle) -> Sessions {
         let hub = Hub::default();
@@ -97,8 +77,8 @@ impl Sessions {
             Pushed::Push(Moved(owner)) => woken.wake(&owner.to_string()),
             Pushed::Gap => woken.wake_all(),
         }));
-        let (open, opening) = (Mutex::default(), tokio::sync::Mutex::default());
-        Sessions { connection: Arc::new(connection), hub, runtime, open, opening }
+        let open = driver::Sessions::new(Process::this());
+        Sessions { connection: Arc::new(connection), hub, runtime, open }
     }
 
     /// Returns a membership in the session of this timeout, and opens the session if there is none. After an error,
@@ -109,79 +89,49 @@ impl Sessions {
         timeout: Duration,
         claimed: &Claimed,
     ) -> Result<Membership> {
-        if let Some(membership) = self.join_open(timeout, claimed) {
-            return Ok(membership);
-        }
         let too_late = || Error::unavailable(Effect::NotApplied, "no session could be opened in time");
-        let one = call.within(self.opening.lock()).await.ok_or_else(too_late)?;
-        if let Some(membership) = self.join_open(timeout, claimed) {
-            return Ok(membership);
-        }
+        let vacant = match self.open.join(call, timeout, claimed).await.ok_or_else(too_late)? {
+            Joining::Joined(membership) => return Ok(membership),
+            Joining::Vacant(vacant) => vacant,
+        };
         let asked = self.connection.clock().now();
         let request = Request::OpenSession { timeout };
         let id = match self.connection.ask(call, request).await.map_err(|e| too_late().with_source(e))? {
             Answer::Opened(id) => id,
             other => return Err(unexpected(&other)),
         };
-        let membership = self.begin(Session::new(id, timeout, asked), claimed);
-        drop(one);
-        Ok(membership)
+        Ok(vacant.fill(Session::new(id, timeout, asked), |session| self.keep(session)))
     }
 
-    fn join_open(&self, timeout: Duration, claimed: &Claimed) -> Option<Membership> {
-        let open = self.open();
-        let session = open.get(&timeout).map(|open| &open.session)?;
-        let usable = session.state() == State::Alive && session.ends() > self.connection.clock().now();
-        usable.then(|| session.add_member(claimed))
+    /// Starts the task that keeps a session alive.
+    fn keep(self: &Arc<Self>, session: Arc<Session>) -> AbortHandle {
+        let keeping = keep_alive(session, self.connection.clone(), Arc::downgrade(self));
+        self.runtime.spawn(keeping).abort_handle()
     }
 
-    fn begin(self: &Arc<Self>, session: Session, claimed: &Claimed) -> Membership {
-        let session = Arc::new(session);
-        let membership = session.add_member(claimed);
-        let heartbeat = keep_alive(session.clone(), self.connection.clone(), Arc::downgrade(self));
-        let heartbeat = self.runtime.spawn(heartbeat).abort_handle();
-        // An earlier session of this timeout has ended, and its task ends by itself.
-        self.open().insert(session.timeout, Open { session, heartbeat });
-        membership
-    }
-
-    /// Closes a session if no claim is in it. Returns whether it did.
+    /// Closes a session if it is idle. Returns whether it did.
     fn close_if_idle(&self, session: &Arc<Session>) -> bool {
-        let mut open = self.open();
-        // Memberships are given under this lock, too.
-        if session.is_in_use() {
-            return false;
+        let is_idle = self.open.close_if_idle(session);
+        if is_idle {
+            self.connection.tell(Request::CloseSession { session: session.id });
         }
-        remove(&mut open, session);
-        drop(open);
-        self.connection.tell(Request::CloseSession { session: session.id });
-        true
+        is_idle
     }
 
     /// Gives no more memberships in a session, and wakes the claims that have one.
     pub(crate) fn end(&self, session: &Arc<Session>, state: State) {
-        remove(&mut self.open(), session);
+        self.open.stop_joining(session);
         session.is_proven(|proof| proof.state = state);
         // Wakes the task of the session, which then ends.
         session.want_proof();
-        let claims: Vec<Claimed> = session.members().claims.iter().cloned().collect();
+        let claims: Vec<Claimed> = session.members().iter().cloned().collect();
         claims.iter().for_each(|(owner, _)| self.hub.wake(&owner.to_string()));
-    }
-
-    fn open(&self) -> MutexGuard<'_, BTreeMap<Duration, Open>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn remove(open: &mut BTreeMap<Duration, Open>, session: &Arc<Session>) {
-    if open.get(&session.timeout).is_some_and(|open| Arc::ptr_eq(&open.session, session)) {
-        open.remove(&session.timeout);
     }
 }
 
 impl Drop for Sessions {
     fn drop(&mut self) {
-        for Open { session, heartbeat } in std::mem::take(&mut *self.open()).into_values() {
+        for (session, heartbeat) in self.open.take_all() {
             heartbeat.abort();
             self.connection.tell(Request::CloseSession { session: session.id });
         }
@@ -296,21 +246,6 @@ impl Session {
         self.latest().asked + self.timeout
     }
 
-    fn add_member(self: &Arc<Self>, claimed: &Claimed) -> Membership {
-        let mut members = self.members();
-        members.claims.insert(claimed.clone());
-        members.joined = true;
-        drop(members);
-        Membership { session: self.clone(), claimed: claimed.clone() }
-    }
-
-    /// Returns whether a claim is in the session, or joined since the last call: a claim that comes and goes needs no
-    /// new session each time.
-    fn is_in_use(&self) -> bool {
-        let mut members = self.members();
-        std::mem::take(&mut members.joined) || !members.claims.is_empty()
-    }
-
     /// Releases places that no claim of this client has: an attempt arrived twice, the second time after its release.
     /// The server reports a revoked place for as long as the session lives, so such a place is released only when it is
     /// reported for the first time.
@@ -321,7 +256,7 @@ impl Session {
     ) {
         let told = self.proof().has;
         let members = self.members();
-        let unknown = has.iter().filter(|(claimed, _)| !members.claims.contains(*claimed));
+        let unknown = has.iter().filter(|(claimed, _)| !members.contains(*claimed));
         let news = unknown.filter(|(claimed, standing)| {
             **standing != Standing::Revoked || told.get(*claimed) != Some(&Standing::Revoked)
         });
@@ -332,13 +267,27 @@ impl Session {
         }
     }
 
-    fn members(&self) -> MutexGuard<'_, Members> {
+    fn members(&self) -> MutexGuard<'_, BTreeSet<Claimed>> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Membership {
-    fn drop(&mut self) {
-        self.session.members().claims.remove(&self.claimed);
+impl Keepable for Session {
+    type Member = Claimed;
+
+    fn is_usable(&self, now: Instant) -> bool {
+        self.state() == State::Alive && now < self.ends()
+    }
+
+    fn is_in_use(&self) -> bool {
+        !self.members().is_empty()
+    }
+
+    fn add_member(&self, claimed: &Claimed) {
+        self.members().insert(claimed.clone());
+    }
+
+    fn remove_member(&self, claimed: &Claimed) {
+        self.members().remove(claimed);
     }
 }

@@ -17,7 +17,8 @@ use crate::directory::Directory;
 use crate::errors;
 use crate::link::{Failure, Link};
 use crate::place::{Place, Position};
-use crate::session::{Absent, Membership, Session, SessionState, Sessions};
+use crate::session::{Absent, Member, Membership, Session, SessionState};
+use crate::sessions::Sessions;
 use crate::watches::Watching;
 
 /// One owner's claim on one lock.
@@ -89,7 +90,7 @@ impl ZkClaim {
     /// first, so that it never has two places.
     async fn join_session(&mut self, call: &Call) -> Result<Arc<Session>> {
         if let Some(membership) = &self.membership {
-            let session = membership.session.clone();
+            let session = membership.session().clone();
             match session.state() {
                 SessionState::Alive => return Ok(session),
                 SessionState::Retired | SessionState::Closed => _ = self.give_back(call).await?,
@@ -97,8 +98,9 @@ impl ZkClaim {
             }
             self.leave_session();
         }
-        let membership = self.sessions.join(call, self.request.ttl, self.request.owner, &self.wakes).await?;
-        let session = membership.session.clone();
+        let member = Member { owner: self.request.owner, wakes: self.wakes.clone() };
+        let membership = self.sessions.join(call, self.request.ttl, &member).await?;
+        let session = membership.session().clone();
         self.membership = Some(membership);
         Ok(session)
     }
@@ -204,7 +206,7 @@ impl ZkClaim {
     // ---- release ----------------------------------------------------------------------------------------------------
 
     async fn give_back(&mut self, call: &Call) -> Result<Release> {
-        let Some(session) = self.membership.as_ref().map(|membership| membership.session.clone()) else {
+        let Some(session) = self.membership.as_ref().map(|membership| membership.session().clone()) else {
             return Ok(Release::NotHeld);
         };
         if !self.place.may_be_there() {
@@ -241,12 +243,12 @@ impl ZkClaim {
     /// the server refuses for a whole ttl, the session is given up.
     fn handle_refused_release(&mut self, call: &Call, refused: Error) -> Result<Release> {
         let Some(membership) = &self.membership else { return Err(refused) };
-        self.sessions.stop_joining(&membership.session);
+        self.sessions.stop_joining(membership.session());
         let since = *self.refused_since.get_or_insert(call.began());
         if call.clock().now().since(since) < self.request.ttl {
             return Err(refused);
         }
-        self.sessions.give_up(&membership.session);
+        self.sessions.give_up(membership.session());
         Ok(Release::NotHeld)
     }
 }
@@ -298,7 +300,7 @@ impl Claim for ZkClaim {
         if held == Held::Revoked {
             return Ok(Renewal::Lost(LossReason::Revoked));
         }
-        let session = membership.session.clone();
+        let session = membership.session().clone();
         if session.state() != SessionState::Alive {
             return Ok(Renewal::Lost(LossReason::Session));
         }
@@ -328,7 +330,7 @@ impl Drop for ZkClaim {
             && self.place.may_be_there()
             && !self.sessions.is_forked()
         {
-            membership.session.add_abandoned(self.place.take());
+            membership.session().add_abandoned(self.place.take());
         }
     }
 }

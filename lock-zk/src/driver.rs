@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Call, Claim, CommonParameters, Context, Driver, Entry, Finding, Inspection, Opening, Request, Revocation,
-    Revoked, When,
+    Call, Claim, CommonParameters, Context, Driver, Entry, Finding, Inspection, Opening, Process, Request,
+    Revocation, Revoked, When,
 };
 use lock_core::{Clock, Error, FencingToken, Info, Name, OwnerBytes, Result};
 use tokio::runtime::Handle;
@@ -19,8 +19,8 @@ use crate::ensemble::Ensemble;
 use crate::errors;
 use crate::kind::Kind;
 use crate::layout::{self, Said};
-use crate::link::{Failure, Link, Process, Site};
-use crate::session::Sessions;
+use crate::link::{Failure, Link, Site};
+use crate::sessions::Sessions;
 use crate::settings::ZooKeeper;
 
 /// The driver of one ensemble.

@@ -9,7 +9,6 @@ use lock_core::{Info, Result};
 use crate::info::Granted;
 use crate::link::{Link, Site};
 use crate::query_link::{LONGEST_TIMEOUT, QueryLink};
-use crate::session::not_opened;
 
 /// What all claims and queries of a client know of its servers.
 #[derive(Debug)]
@@ -44,7 +43,7 @@ impl Ensemble {
         let shortest = self.tick.saturating_mul(2).min(LONGEST_TIMEOUT);
         let (short, long) =
             tokio::join!(Link::open(&self.site, 1, shortest, None, call), self.query_link.link(call));
-        let (short, long) = (short.map_err(|why| not_opened(why, call))?, long?);
+        let (short, long) = (short.map_err(|why| why.into_error(call))?, long?);
         let granted = Granted::new(self.tick, short.timeout(), long.timeout());
         self.info.learn(None, |info| granted.describe(info.server.clone()));
         Ok(granted)

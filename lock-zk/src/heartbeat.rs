@@ -1,21 +1,22 @@
 //! The task that keeps a session: it sends heartbeats while the session is used, opens another connection when one
 //! breaks, and waits for the session's watches.
 
+mod reconnecting;
+mod requests;
+
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
-use lock_core::driver::Call;
 use lock_core::{Clock, Instant};
 use tokio::sync::mpsc;
-use zookeeper_client::MultiWriteError;
 
-use crate::errors;
-use crate::link::{Failure, Link, NotOpened};
-use crate::place::Place;
-use crate::session::{Phase, Session, SessionState, Sessions};
+use self::requests::{Answered, beat, remove_abandoned, remove_revoked};
+use crate::link::Link;
+use crate::session::{Phase, Session, SessionState};
+use crate::sessions::Sessions;
 use crate::watches::Watch;
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -154,102 +155,6 @@ impl Keeper {
         link.close(self.session.timeout()).await;
     }
 
-    /// Reconnects the session. Repeats that until it succeeds, or until the session is over or not needed (`None`).
-    async fn resume(&self, last: u64) -> Option<Arc<Link>> {
-        let session = &self.session;
-        let mut failures = 0;
-        for number in last + 1.. {
-            session.site.pends_if_forked().await;
-            if is_unneeded(session) {
-                return None;
-            }
-            let outcome = {
-                let mut connecting = pin!(self.connect(number));
-                tokio::select! {
-                    biased;
-                    outcome = &mut connecting => outcome,
-                    () = self.over() => {
-                        self.retire();
-                        connecting.await
-                    }
-                }
-            };
-            match outcome {
-                Ok(link) => {
-                    let link = Arc::new(link);
-                    session.resume(link.clone());
-                    return Some(link);
-                }
-                Err(NotOpened::Expired) => {
-                    match self.sessions.upgrade() {
-                        Some(sessions) => sessions.end(session, SessionState::Over),
-                        None => session.end(SessionState::Over),
-                    }
-                    return None;
-                }
-                Err(NotOpened::Late | NotOpened::Failed(_)) => {}
-            }
-            failures += 1;
-            self.pause(failures).await;
-        }
-        None
-    }
-
-    async fn connect(&self, number: u64) -> Result<Link, NotOpened> {
-        let session = &self.session;
-        let call = Call::begin(&self.clock, session.timeout() / 3);
-        let link =
-            Link::open(&session.site, number, session.timeout(), Some(session.info.clone()), &call).await?;
-        // After this, reads return what was written before the session was resumed, or newer data.
-        match link.ask(&call, link.client.sync("/")).await {
-            Ok(()) => Ok(link),
-            Err(_) => {
-                // Dropping the link without this would close the session.
-                link.end().await;
-                Err(NotOpened::Late)
-            }
-        }
-    }
-
-    /// Waits between two attempts to resume the session.
-    ///
-    /// Each attempt makes the server keep the session for one more timeout, even if its answer doesn't arrive. A
-    /// session that is not certain any more must be able to end, so that other clients can take its locks.
-    async fn pause(&self, failures: u32) {
-        let session = &self.session;
-        if session.state() == SessionState::Alive {
-            let pause = (SHORTEST_PAUSE * (1 << failures.min(4))).min(session.timeout() / 16);
-            let random = session.site.random.up_to(pause / 2);
-            tokio::select! {
-                biased;
-                () = self.clock.sleep(pause / 2 + random) => {}
-                () = self.over() => self.retire(),
-            }
-        }
-        if session.state() == SessionState::Retired && !session.is_empty() {
-            let until = self.clock.now() + session.timeout() + self.tick * 2;
-            loop {
-                tokio::select! {
-                    biased;
-                    () = self.clock.sleep_until(until) => return,
-                    () = session.left.notified() => {
-                        if is_unneeded(session) {
-                            return;
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    /// Resolves when the session is not certain any more. Never resolves if the session is not alive already.
-    async fn over(&self) {
-        if self.session.state() != SessionState::Alive {
-            std::future::pending::<()>().await;
-        }
-        self.clock.sleep_until(self.session.ends()).await;
-    }
-
     fn retire(&self) {
         match self.sessions.upgrade() {
             Some(sessions) => sessions.end(&self.session, SessionState::Retired),
@@ -269,8 +174,6 @@ fn take_over(watch: Watch, link: &Link, pending: &FuturesUnordered<Boxed<()>>) {
     }
 }
 
-const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
-
 /// Whether a session is to be closed: it is not needed, or it was given up and its holders know that their locks are
 /// lost.
 fn is_over(session: &Session) -> bool {
@@ -287,47 +190,6 @@ fn is_unneeded(session: &Session) -> bool {
     }
 }
 
-/// Whether a heartbeat was answered by a quorum.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Answered {
-    Yes,
-    No,
-}
-
-/// Sends one heartbeat, and waits for its answer. A heartbeat is a write, so that a quorum takes part in it.
-///
-/// The node that it checks need not exist or be readable: the server writes a refusal as well, and answers only then.
-/// The answer is waited for as long as the connection answers other requests: answers come in the order of the
-/// requests, and many may have been sent before this one.
-async fn beat(session: Arc<Session>, link: Arc<Link>) -> Answered {
-    let mut writer = link.client.new_multi_writer();
-    if writer.add_check_version(&session.checked, ANY_VERSION).is_err() {
-        return Answered::No; // not a valid path, which was checked when the client was opened
-    }
-    let writing = writer.commit();
-    let mut answer = pin!(async {
-        match writing.await {
-            Ok(_) | Err(MultiWriteError::OperationFailed { .. }) => Ok(()),
-            Err(MultiWriteError::RequestFailed { source }) => Err(source),
-        }
-    });
-    loop {
-        // A part of the timeout, so that the session survives a lost answer and a lost connection.
-        let call = Call::begin(&session.site.clock, session.timeout() / 4);
-        match link.ask(&call, answer.as_mut()).await {
-            Ok(()) => return Answered::Yes,
-            Err(Failure::Late) if link.has_answered_since(call.began()) => {}
-            Err(Failure::Late | Failure::Refused(_) | Failure::Persistent(_)) => return Answered::No,
-            Err(Failure::Broken) => {
-                session.cut(link.number);
-                return Answered::No;
-            }
-        }
-    }
-}
-
-const ANY_VERSION: i32 = -1;
-
 async fn answer(heartbeat: &mut Option<Boxed<Answered>>) -> Answered {
     match heartbeat {
         Some(heartbeat) => heartbeat.await,
@@ -340,27 +202,4 @@ async fn sleep_until(clock: &Clock, at: Option<Instant>) {
         Some(at) => clock.sleep_until(at).await,
         None => std::future::pending().await,
     }
-}
-
-/// Removes the nodes of a claim that was dropped without a release. If there is no answer, the next connection is
-/// tried.
-async fn remove_abandoned(session: Arc<Session>, link: Arc<Link>, mut place: Place) {
-    let call = Call::begin(&session.site.clock, session.timeout() / 4);
-    match place.give_up(&link, &call).await {
-        // A node whose removal was refused goes with the session.
-        Ok(_) | Err(Failure::Refused(_) | Failure::Persistent(_)) => {}
-        Err(Failure::Broken | Failure::Late) => return session.cut(link.number),
-    }
-    session.forget_abandoned(&place);
-    session.left.notify_one();
-}
-
-/// Deletes the node of a revoked holder. If the connection breaks, the next one is tried.
-async fn remove_revoked(session: Arc<Session>, link: Arc<Link>, path: String) {
-    match link.client.delete(&path, None).await {
-        Ok(()) => session.forget_revoked(&path),
-        Err(e) if errors::is_answer(&e) => session.forget_revoked(&path),
-        Err(_) => session.cut(link.number),
-    }
-    session.left.notify_one();
 }

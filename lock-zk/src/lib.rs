@@ -38,6 +38,7 @@ mod link;
 mod place;
 mod query_link;
 mod session;
+mod sessions;
 mod settings;
 mod tls;
 mod watches;

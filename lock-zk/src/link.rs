@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use lock_core::driver::Call;
-use lock_core::{Clock, Instant, Random};
+use lock_core::driver::{Call, Process};
+use lock_core::{Clock, Effect, Error, Instant, Random};
 use spawns_core::{Spawn, Task};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -33,29 +33,11 @@ pub(crate) struct Site {
     pub(crate) process: Process,
 }
 
-/// A process, by its id.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Process(u32);
-
-impl Process {
-    pub(crate) fn this() -> Process {
-        Process(std::process::id())
-    }
-
-    /// Whether the running process is a fork of this one. What this one has opened is then a copy, which owns nothing,
-    /// and nothing must be sent for it.
-    pub(crate) fn is_forked(self) -> bool {
-        self.0 != std::process::id()
-    }
-}
-
 impl Site {
     /// Never resolves in a forked process. The task stops there and drops nothing: the server would be told of the
     /// drop.
     pub(crate) async fn pends_if_forked(&self) {
-        if self.process.is_forked() {
-            std::future::pending::<()>().await;
-        }
+        self.process.only().await;
     }
 }
 
@@ -82,6 +64,16 @@ pub(crate) enum NotOpened {
     /// No server answered in time.
     Late,
     Failed(ZkError),
+}
+
+impl NotOpened {
+    /// Returns the error of a call that needed a new session: nothing was sent in it.
+    pub(crate) fn into_error(self, call: &Call) -> Error {
+        match self {
+            NotOpened::Failed(e) => errors::connecting(e, call.ends().since(call.began())),
+            NotOpened::Expired | NotOpened::Late => call.out_of_time(Effect::NotApplied),
+        }
+    }
 }
 
 /// Why a request has failed.
@@ -223,7 +215,7 @@ impl Drop for Link {
     /// In a forked process the link is a copy, and the session belongs to the parent, on the same socket. So the client
     /// is never dropped there, and does not close the session.
     fn drop(&mut self) {
-        if self.process.is_forked() {
+        if self.process.is_another() {
             std::mem::forget(self.client.clone());
         }
     }

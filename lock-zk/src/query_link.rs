@@ -10,7 +10,6 @@ use lock_core::{Effect, Result};
 
 use crate::errors;
 use crate::link::{Failure, Link, Site};
-use crate::session::not_opened;
 
 /// The connection for calls without a claim.
 #[derive(Debug)]
@@ -27,7 +26,7 @@ impl Connect for NewSession {
     type Connection = Link;
 
     async fn connect(&self, call: &Call) -> Result<Link> {
-        Link::open(&self.0, 1, LONGEST_TIMEOUT, None, call).await.map_err(|why| not_opened(why, call))
+        Link::open(&self.0, 1, LONGEST_TIMEOUT, None, call).await.map_err(|why| why.into_error(call))
     }
 
     fn is_usable(&self, link: &Link) -> bool {

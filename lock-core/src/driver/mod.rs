@@ -20,6 +20,7 @@ mod info;
 mod request;
 mod rounding;
 mod server_clock;
+mod sessions;
 mod slot;
 #[cfg(feature = "tls")]
 mod tls;
@@ -41,6 +42,7 @@ pub use crate::location::{
     PemBlock, PemFile, unescape,
 };
 pub use crate::name::{Prefix, RESERVED_SUFFIX};
+pub use crate::process::Process;
 pub use crate::random::RandomSource;
 pub use answer::{Attempt, Busy, Grant, Inspection, Release, Renewal, Revoked, Watched};
 pub use call::Call;
@@ -55,6 +57,7 @@ pub use info::{Fair, Fencing, Info, Lease, Wakes};
 pub use request::{Context, Mode, Queueing, Request, Revocation, When};
 pub use rounding::{whole_micros, whole_millis, whole_seconds};
 pub use server_clock::{Drift, ServerClock};
+pub use sessions::{Joining, Keepable, Membership, Sessions, Vacant};
 pub use slot::{Connect, Slot};
 #[cfg(feature = "tls")]
 pub use tls::check_tls_provider;

@@ -2,7 +2,6 @@
 //! in the process that opened the client, and not in a fork of it.
 
 mod caller_polled;
-mod process;
 mod suspend;
 mod task_count;
 
@@ -16,9 +15,9 @@ use tokio::sync::oneshot;
 
 use crate::clock::Clock;
 use crate::error::{Effect, Error, Result};
+use crate::process::Process;
 
 pub(crate) use caller_polled::{Caller, CallerPolled};
-pub(crate) use process::Process;
 pub(crate) use suspend::SuspendWatch;
 pub(crate) use task_count::{CountedTask, TaskCount};
 

@@ -9,10 +9,11 @@ use crate::clock::Clock;
 use crate::driver::Driver;
 use crate::error::{Error, Result};
 use crate::events::Events;
-use crate::home::{Process, SuspendWatch};
+use crate::home::SuspendWatch;
 use crate::local_queue::LocalQueues;
 use crate::name::Name;
 use crate::owner::Label;
+use crate::process::Process;
 use crate::random::Random;
 
 /// What the lives of one client share. They don't hold the client's home, because that waits for them.

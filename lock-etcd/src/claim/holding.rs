@@ -13,7 +13,7 @@ impl EtcdClaim {
     /// Notes that something may have changed: only a heartbeat that begins from now on counts.
     pub(super) fn require_new_proof(&mut self) {
         if let (Some(membership), Some(held)) = (&self.membership, &mut self.held) {
-            (held.news, held.doubted) = (membership.begun(), true);
+            (held.news, held.doubted) = (membership.session().begun(), true);
         }
     }
 

@@ -43,12 +43,12 @@ impl EtcdClaim {
     /// behind it. If the server refuses for a whole ttl, the session is ended.
     pub(super) fn handle_refused_release(&mut self, call: &Call, refused: Error) -> Result<Release> {
         let Some(membership) = &self.membership else { return Err(refused) };
-        self.shared.stop_joining(&membership.session);
+        self.shared.stop_joining(membership.session());
         let since = *self.refused_since.get_or_insert(call.began());
         if call.clock().now().since(since) < self.request.ttl {
             return Err(refused);
         }
-        self.shared.end(&membership.session);
+        self.shared.end(membership.session());
         self.forget_place();
         self.uncertain.clear();
         Ok(Release::NotHeld)
@@ -63,10 +63,10 @@ impl EtcdClaim {
     /// Returns `Some(true)` if another client waits. A foreign client may wait unseen, so the answer is never
     /// `Some(false)`.
     fn others(&self, rest: &Window) -> Option<bool> {
-        let (queue, shared) = (&self.own.queue, &self.shared);
+        let (layout, leases) = (&self.shared.layout, self.shared.leases());
         // A revoked place has our key, but no claim of this client owns it.
         let is_ours =
-            |place: &StoredKey| shared.layout.is_ours(queue, &place.key) && shared.has_lease(place.lease);
+            |place: &StoredKey| layout.is_ours(&self.own.queue, &place.key) && leases.contains(&place.lease);
         rest.keys.iter().any(|place| !is_ours(place)).then_some(true)
     }
 }

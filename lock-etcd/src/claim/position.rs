@@ -85,7 +85,7 @@ impl EtcdClaim {
     async fn move_to_current_lease(&mut self, call: &Call) -> Result<bool> {
         for _ in 0..ROUNDS {
             let (Some(membership), Some(place)) = (&self.membership, self.place) else { return Ok(false) };
-            let lease = membership.record_place(place);
+            let lease = membership.session().record_place(membership.member(), place);
             if lease.id == place.lease {
                 return Ok(true);
             }
@@ -153,7 +153,7 @@ impl EtcdClaim {
         let token = token
             .ok_or_else(|| Error::rejected("the server's answer has a key without a create revision"))?;
         let Some(membership) = &self.membership else { return Ok(Round::StartOver) };
-        let news = membership.record_grant();
+        let news = membership.session().record_grant(membership.member());
         self.lost = None;
         self.held = Some(Held { metadata: place, news, doubted: false, told: session.proof().number });
         self._watching_own.get_or_insert_with(|| {
