@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_conformance::harness::{Age, Count, Forget, Interrupt, OneTrip, Residue};
+use lock_conformance::harness::{Age, Count, Forget, Interrupt, OneTrip, Promise, Residue, Rises};
 use lock_conformance::{Ability, Counters, Missing, Verdict};
+use lock_core::driver::{Fair, Lease};
 use lock_core::{Client, Name, Options, Result};
 use lock_etcd::etcd_client::{self, DeleteOptions, GetOptions, SortOrder, SortTarget};
 use lock_test_servers::{self as servers, Backend, Product, Server, run_on_server};
@@ -39,6 +40,11 @@ impl Backend for Etcd {
     /// The number of keys that one renewal asks about. A server accepts 128 operations.
     fn proven_at_once(&self) -> usize {
         64
+    }
+
+    fn promised(&self) -> Vec<Promise> {
+        let rises = Rises::UntilAMajorityLosesItsData;
+        vec![Promise { lease: Lease::Session, fair: Fair::PerProcess, rises }]
     }
 
     async fn open(&self, url: &str, options: Options) -> Result<Client> {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_conformance::harness::{Age, Count, Forget, Interrupt, Residue};
+use lock_conformance::harness::{Age, Count, Forget, Interrupt, Promise, Residue, Rises};
 use lock_conformance::{Ability, Counters, Missing, Verdict};
+use lock_core::driver::{Fair, Lease};
 use lock_core::{Client, Name, Options, Result};
 use lock_test_servers::{self as servers, Backend, Product, RedisAdmin, Server, run_on_server};
 
@@ -21,6 +22,12 @@ struct Redis;
 impl Backend for Redis {
     fn product(&self) -> &'static dyn Product {
         &servers::Redis
+    }
+
+    /// docs/semantics.md has the hour: how far the clock may be set back.
+    fn promised(&self) -> Vec<Promise> {
+        let rises = Rises::WhileDataIsKept { clock_step: Duration::from_secs(3600) };
+        vec![Promise { lease: Lease::Lock, fair: Fair::No, rises }]
     }
 
     async fn open(&self, url: &str, options: Options) -> Result<Client> {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_conformance::harness::{Age, Count, Forget, Interrupt, OneTrip, Replays, Residue};
+use lock_conformance::harness::{Age, Count, Forget, Interrupt, OneTrip, Promise, Replays, Residue, Rises};
 use lock_conformance::{Ability, Counters, Missing, Verdict};
+use lock_core::driver::{Fair, Lease};
 use lock_core::{Name, Options, Result};
 use lock_test_servers::{self as servers, Backend, Product, Server, run_on_server};
 use lock_zk::zookeeper_client::Client;
@@ -34,6 +35,11 @@ impl Backend for ZooKeeper {
     /// Pings and heartbeats are answered beside requests.
     fn multiplexes(&self) -> bool {
         true
+    }
+
+    fn promised(&self) -> Vec<Promise> {
+        let rises = Rises::UntilAMajorityLosesItsData;
+        vec![Promise { lease: Lease::Session, fair: Fair::PerProcess, rises }]
     }
 
     async fn open(&self, url: &str, options: Options) -> Result<lock_core::Client> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_conformance::harness::{
-    Age, Count, Forget, IdleConnection, Interrupt, OneTrip, Replays, Residue, SHORTEST_TTL,
+    Age, Count, Forget, IdleConnection, Interrupt, OneTrip, Promise, Replays, Residue, SHORTEST_TTL,
 };
 use lock_conformance::{Ability, Missing, Verdict};
 use lock_core::{Client, Options, Result};
@@ -52,6 +52,10 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     fn proven_at_once(&self) -> usize {
         usize::MAX
     }
+
+    /// See [`Harness::promised`](lock_conformance::Harness::promised). There is no default, so that a backend cannot
+    /// forget to say it.
+    fn promised(&self) -> Vec<Promise>;
 
     /// Opens a client of the server.
     async fn open(&self, url: &str, options: Options) -> Result<Client>;

@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_conformance::harness::{Age, Count, Forget, Interrupt, Residue};
+use lock_conformance::harness::{Age, Count, Forget, Interrupt, Promise, Residue, Rises};
 use lock_conformance::{Ability, Counters, Missing};
+use lock_core::driver::{Fair, Lease};
 use lock_core::{Client, Name, Options, Result};
 use lock_mongo::mongodb::bson::{Bson, Document, doc};
 use lock_mongo::mongodb::{self, Collection};
@@ -41,6 +42,13 @@ impl Backend for MongoDb {
     /// thirds of this ttl for a request. With 900 ms, the request would be too late.
     fn ttl(&self) -> Duration {
         Duration::from_millis(1200)
+    }
+
+    /// Of a standalone server, and of a replica set. docs/semantics.md has the hour: how far a clock may be set back.
+    fn promised(&self) -> Vec<Promise> {
+        let clock_step = Duration::from_secs(3600);
+        let rises = [Rises::WhileDataIsKept { clock_step }, Rises::WhileAMajorityKeepsItsData { clock_step }];
+        rises.map(|rises| Promise { lease: Lease::Lock, fair: Fair::No, rises }).to_vec()
     }
 
     async fn open(&self, url: &str, options: Options) -> Result<Client> {

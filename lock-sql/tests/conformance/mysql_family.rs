@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_conformance::harness::{Age, Count, Forget, IdleConnection, Interrupt, Residue};
+use lock_conformance::harness::{Age, Count, Forget, IdleConnection, Interrupt, Promise, Residue, Rises};
 use lock_conformance::{Ability, Counters, Missing, Verdict};
+use lock_core::driver::{Fair, Lease};
 use lock_core::{Client, Name, Options, Result};
 use lock_sql::mysql::MySql;
 use lock_test_servers::{self as servers, Backend, Product, Server, run_on_server};
@@ -32,6 +33,12 @@ impl Backend for Tested {
     /// A new name takes three round trips and two commits on the disk.
     fn ttl(&self) -> Duration {
         Duration::from_millis(600)
+    }
+
+    /// docs/semantics.md has the hour: how far the clock may be set back.
+    fn promised(&self) -> Vec<Promise> {
+        let rises = Rises::WhileDataIsKept { clock_step: Duration::from_secs(3600) };
+        vec![Promise { lease: Lease::Lock, fair: Fair::No, rises }]
     }
 
     /// Opens a client whose statements are reported to `statements`, which is sqlx' default.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_conformance::harness::{
     Age, ClockedServer, Count, Durable, Forget, IdleConnection, Interrupt, LockProgram, OneTrip, OwnServer,
-    OwnServers, Processes, Replays, Residue, ServerClocks, ThroughProxy,
+    OwnServers, Processes, Promise, Replays, Residue, ServerClocks, ThroughProxy,
 };
 use lock_conformance::{Ability, Harness, Missing};
 use lock_core::{Client, Options, Result};
@@ -42,6 +42,10 @@ impl<B: Backend> Harness for OnServer<B> {
 
     fn proven_at_once(&self) -> usize {
         self.backend.proven_at_once()
+    }
+
+    fn promised(&self) -> Vec<Promise> {
+        self.backend.promised()
     }
 
     fn server_ended(&self) -> Option<String> {
