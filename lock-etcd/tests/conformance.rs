@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_conformance::harness::{Age, Count, Forget, Interrupt, OneTrip, Promise, Residue, Rises};
-use lock_conformance::{Ability, Counters, Missing, Verdict};
+use lock_conformance::harness::{Count, Forget, OneTrip, Promise, Residue, Rises};
+use lock_conformance::{Counters, Missing, Verdict};
 use lock_core::driver::{Fair, Lease};
 use lock_core::{Client, Name, Options, Result};
 use lock_etcd::etcd_client::{self, DeleteOptions, GetOptions, SortOrder, SortTarget};
-use lock_test_servers::{self as servers, Backend, Product, Server, run_on_server};
+use lock_test_servers::{self as servers, AdminAbilities, Backend, Product, Server, run_on_server};
 
 fn main() -> Verdict {
     run_on_server(Etcd)
@@ -73,26 +73,15 @@ impl Backend for Etcd {
         Err(Missing::because("leases end by Go's monotonic clock, which is never set"))
     }
 
-    fn can_forget(&self, server: &Server) -> Ability<dyn Forget> {
-        Ok(Admin::of(server))
-    }
-
-    fn can_count(&self, server: &Server) -> Ability<dyn Count> {
-        server.started_here()?;
-        Ok(Admin::of(server))
-    }
-
-    fn can_count_residue(&self, server: &Server) -> Ability<dyn Residue> {
-        server.started_here()?;
-        Ok(Admin::of(server))
-    }
-
-    fn can_age(&self, _: &Server) -> Ability<dyn Age> {
-        Err(Missing::because("no key is left on the server that could get old"))
-    }
-
-    fn can_interrupt(&self, _: &Server) -> Ability<dyn Interrupt> {
-        Err(Missing::because("etcd cannot be told to cut a client's connections"))
+    fn admin(&self, server: &Server) -> AdminAbilities {
+        let admin = Arc::new(Admin { url: server.url().to_owned() });
+        AdminAbilities {
+            forget: Ok(admin.clone()),
+            count: server.started_here().and(Ok(admin.clone())),
+            residue: server.started_here().and(Ok(admin)),
+            age: Err(Missing::because("no key is left on the server that could get old")),
+            interrupt: Err(Missing::because("etcd cannot be told to cut a client's connections")),
+        }
     }
 }
 
@@ -100,12 +89,6 @@ impl Backend for Etcd {
 #[derive(Debug)]
 struct Admin {
     url: String,
-}
-
-impl Admin {
-    fn of(server: &Server) -> Arc<Admin> {
-        Arc::new(Admin { url: server.url().to_owned() })
-    }
 }
 
 #[async_trait]

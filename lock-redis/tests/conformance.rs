@@ -1,15 +1,16 @@
 //! Runs the conformance suite on Redis and Valkey.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_conformance::harness::{Age, Count, Forget, Interrupt, Promise, Residue, Rises};
-use lock_conformance::{Ability, Counters, Missing, Verdict};
+use lock_conformance::{Counters, Missing, Verdict};
 use lock_core::driver::{Fair, Lease};
 use lock_core::{Client, Name, Options, Result};
-use lock_test_servers::{self as servers, Backend, Product, RedisAdmin, Server, run_on_server};
+use lock_test_servers::{
+    self as servers, AdminAbilities, Backend, Product, RedisAdmin, Server, run_on_server,
+};
 
 fn main() -> Verdict {
     run_on_server(Redis)
@@ -46,24 +47,8 @@ impl Backend for Redis {
         lock_redis::connect_with(&format!("{before}{address}{after}"), options).await
     }
 
-    fn can_forget(&self, server: &Server) -> Ability<dyn Forget> {
-        Ok(Admin::of(server))
-    }
-
-    fn can_count(&self, server: &Server) -> Ability<dyn Count> {
-        Ok(Admin::of(server))
-    }
-
-    fn can_count_residue(&self, server: &Server) -> Ability<dyn Residue> {
-        Ok(Admin::of(server))
-    }
-
-    fn can_age(&self, server: &Server) -> Ability<dyn Age> {
-        Ok(Admin::of(server))
-    }
-
-    fn can_interrupt(&self, server: &Server) -> Ability<dyn Interrupt> {
-        Ok(Admin::of(server))
+    fn admin(&self, server: &Server) -> AdminAbilities {
+        AdminAbilities::all(Admin { url: server.url().to_owned() })
     }
 }
 
@@ -71,12 +56,6 @@ impl Backend for Redis {
 #[derive(Debug)]
 struct Admin {
     url: String,
-}
-
-impl Admin {
-    fn of(server: &Server) -> Arc<Admin> {
-        Arc::new(Admin { url: server.url().to_owned() })
-    }
 }
 
 #[async_trait]

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_conformance::harness::{Age, Count, Forget, Interrupt, OneTrip, Promise, Replays, Residue, Rises};
-use lock_conformance::{Ability, Counters, Missing, Verdict};
+use lock_conformance::harness::{Age, Count, Forget, OneTrip, Promise, Replays, Residue, Rises};
+use lock_conformance::{Counters, Missing, Verdict};
 use lock_core::driver::{Fair, Lease};
 use lock_core::{Name, Options, Result};
-use lock_test_servers::{self as servers, Backend, Product, Server, run_on_server};
+use lock_test_servers::{self as servers, AdminAbilities, Backend, Product, Server, run_on_server};
 use lock_zk::zookeeper_client::Client;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -79,27 +79,15 @@ impl Backend for ZooKeeper {
         Err(Missing::because("sessions end by Java's monotonic clock, which no test can set"))
     }
 
-    fn can_forget(&self, server: &Server) -> Ability<dyn Forget> {
-        Ok(Admin::of(server))
-    }
-
-    fn can_count(&self, server: &Server) -> Ability<dyn Count> {
-        server.started_here()?;
-        Ok(Admin::of(server))
-    }
-
-    fn can_count_residue(&self, server: &Server) -> Ability<dyn Residue> {
-        server.started_here()?;
-        Ok(Admin::of(server))
-    }
-
-    fn can_age(&self, server: &Server) -> Ability<dyn Age> {
-        server.started_here()?;
-        Ok(Admin::of(server))
-    }
-
-    fn can_interrupt(&self, _: &Server) -> Ability<dyn Interrupt> {
-        Err(Missing::because("ZooKeeper has no command that cuts connections"))
+    fn admin(&self, server: &Server) -> AdminAbilities {
+        let admin = Arc::new(Admin { url: server.url().to_owned() });
+        AdminAbilities {
+            forget: Ok(admin.clone()),
+            count: server.started_here().and(Ok(admin.clone())),
+            residue: server.started_here().and(Ok(admin.clone())),
+            age: server.started_here().and(Ok(admin)),
+            interrupt: Err(Missing::because("ZooKeeper has no command that cuts connections")),
+        }
     }
 }
 
@@ -107,12 +95,6 @@ impl Backend for ZooKeeper {
 #[derive(Debug)]
 struct Admin {
     url: String,
-}
-
-impl Admin {
-    fn of(server: &Server) -> Arc<Admin> {
-        Arc::new(Admin { url: server.url().to_owned() })
-    }
 }
 
 #[async_trait]

@@ -80,7 +80,7 @@ mod zookeeper;
 
 pub use lock_conformance::harness::{Command, Ended, Finished, Wait};
 
-pub use backend::{Backend, run_on_server};
+pub use backend::{AdminAbilities, Backend, run_on_server};
 #[cfg(feature = "certificates")]
 pub use certificates::{Certificate, Root};
 pub use contained::Contained;

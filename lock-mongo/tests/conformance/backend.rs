@@ -2,17 +2,17 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_conformance::harness::{Age, Count, Forget, Interrupt, Promise, Residue, Rises};
-use lock_conformance::{Ability, Counters, Missing};
+use lock_conformance::{Counters, Missing};
 use lock_core::driver::{Fair, Lease};
 use lock_core::{Client, Name, Options, Result};
 use lock_mongo::mongodb::bson::{Bson, Document, doc};
 use lock_mongo::mongodb::{self, Collection};
-use lock_test_servers::{Backend, Product, Server};
+use lock_test_servers::{AdminAbilities, Backend, Product, Server};
 use tokio::runtime;
 
 /// A MongoDB of one kind.
@@ -66,26 +66,13 @@ impl Backend for MongoDb {
         lock_mongo::connect_with(&format!("{before}{address}{after}"), options).await
     }
 
-    fn can_forget(&self, server: &Server) -> Ability<dyn Forget> {
-        Ok(Admin::of(server))
-    }
-
-    fn can_count(&self, server: &Server) -> Ability<dyn Count> {
-        server.started_here()?;
-        Ok(Admin::of(server))
-    }
-
-    fn can_count_residue(&self, server: &Server) -> Ability<dyn Residue> {
-        Ok(Admin::of(server))
-    }
-
-    fn can_age(&self, server: &Server) -> Ability<dyn Age> {
-        server.started_here()?;
-        Ok(Admin::of(server))
-    }
-
-    fn can_interrupt(&self, server: &Server) -> Ability<dyn Interrupt> {
-        Ok(Admin::of(server))
+    fn admin(&self, server: &Server) -> AdminAbilities {
+        let all = AdminAbilities::all(Admin { url: server.url().to_owned() });
+        AdminAbilities {
+            count: server.started_here().and(all.count),
+            age: server.started_here().and(all.age),
+            ..all
+        }
     }
 }
 
@@ -93,12 +80,6 @@ impl Backend for MongoDb {
 #[derive(Debug)]
 struct Admin {
     url: String,
-}
-
-impl Admin {
-    fn of(server: &Server) -> Arc<Admin> {
-        Arc::new(Admin { url: server.url().to_owned() })
-    }
 }
 
 #[async_trait]
