@@ -89,7 +89,7 @@ mod tests {
     fn an_ability_can_be_taken_away_from_an_administrator_that_has_all() {
         let all = AdminAbilities::all(Idle);
         let shared = || Missing::because("other programs use the server");
-        let some = AdminAbilities { age: Err(shared()).and(all.age), ..all };
+        let some = AdminAbilities { age: Err::<(), _>(shared()).and(all.age), ..all };
         assert_eq!(some.age.map(drop), Err(shared()));
         assert!(some.forget.is_ok() && some.count.is_ok() && some.residue.is_ok() && some.interrupt.is_ok());
     }
