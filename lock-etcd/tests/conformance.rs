@@ -11,7 +11,9 @@ use lock_conformance::{Counters, Missing, Verdict};
 use lock_core::driver::{Fair, Lease};
 use lock_core::{Client, Name, Options, Result};
 use lock_etcd::etcd_client::{self, DeleteOptions, GetOptions, SortOrder, SortTarget};
-use lock_test_servers::{self as servers, AdminAbilities, Backend, Product, Server, run_on_server};
+use lock_test_servers::{
+    self as servers, AdminAbilities, Backend, Product, Server, ServerUrl, run_on_server,
+};
 
 fn main() -> Verdict {
     run_on_server(Etcd)
@@ -52,15 +54,16 @@ impl Backend for Etcd {
     }
 
     fn address(&self, url: &str) -> Result<String, Missing> {
-        match hosts(url) {
-            several if several.contains(',') => Err(Missing::because("a proxy stands before one server")),
-            one if one.contains(':') => Ok(one.to_owned()),
-            one => Ok(format!("{one}:2379")),
+        match parsed(url) {
+            several if several.hosts().contains(',') => {
+                Err(Missing::because("a proxy stands before one server"))
+            }
+            one => Ok(one.address(2379)),
         }
     }
 
     async fn open_through(&self, url: &str, address: SocketAddr, options: Options) -> Result<Client> {
-        lock_etcd::connect_with(&url.replace(hosts(url), &address.to_string()), options).await
+        lock_etcd::connect_with(&parsed(url).at(address), options).await
     }
 
     fn grants_in_one_trip(&self) -> Result<OneTrip, Missing> {
@@ -108,7 +111,7 @@ impl Forget for Admin {
 impl Count for Admin {
     /// What clients have sent, including keep-alives and messages on watch streams; and what was written to the store.
     async fn counters(&self) -> Counters {
-        let metrics = metrics(hosts(&self.url)).await;
+        let metrics = metrics(parsed(&self.url).hosts()).await;
         let received = |method: &&str| {
             let of_it = format!("grpc_method=\"{method}\"");
             sum(&metrics, "grpc_server_msg_received_total{", &of_it)
@@ -142,14 +145,12 @@ impl Residue for Admin {
 const SENT: [&str; 8] =
     ["Range", "Put", "DeleteRange", "Txn", "LeaseGrant", "LeaseRevoke", "LeaseKeepAlive", "Watch"];
 
-fn hosts(url: &str) -> &str {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let hosts = rest.split(['/', '?']).next().unwrap_or(rest);
-    hosts.rsplit_once('@').map_or(hosts, |(_, hosts)| hosts)
+fn parsed(url: &str) -> ServerUrl<'_> {
+    ServerUrl::parse(url).expect("a URL that was used before")
 }
 
 async fn raw(url: &str) -> etcd_client::Client {
-    let hosts: Vec<&str> = hosts(url).split(',').collect();
+    let hosts: Vec<&str> = parsed(url).hosts().split(',').collect();
     etcd_client::Client::connect(hosts, None).await.expect("a URL that was used before")
 }
 

@@ -36,15 +36,16 @@ impl Backend for Redis {
     }
 
     fn address(&self, url: &str) -> Result<String, Missing> {
-        let (_, address, _) = split(url)
-            .ok_or_else(|| Missing::because("not by TCP without TLS: no proxy can stand in between"))?;
-        let has_port = address.contains("]:") || (address.contains(':') && !address.ends_with(']'));
-        Ok(if has_port { address.to_owned() } else { format!("{address}:6379") })
+        let is_plain = ["redis://", "valkey://"].iter().any(|scheme| url.starts_with(scheme));
+        match ServerUrl::parse(url) {
+            Ok(parts) if is_plain => Ok(parts.address(6379)),
+            _ => Err(Missing::because("not by TCP without TLS: no proxy can stand in between")),
+        }
     }
 
     async fn open_through(&self, url: &str, address: SocketAddr, options: Options) -> Result<Client> {
-        let (before, _, after) = split(url).expect("it has an address");
-        lock_redis::connect_with(&format!("{before}{address}{after}"), options).await
+        let url = ServerUrl::parse(url).expect("it has an address");
+        lock_redis::connect_with(&url.at(address), options).await
     }
 
     fn admin(&self, server: &Server) -> AdminAbilities {
@@ -124,19 +125,6 @@ async fn info(url: &str) -> String {
         .query_async(RedisAdmin::of(url).await.connection())
         .await
         .expect("INFO")
-}
-
-/// Splits the URL of a server that is reached by plain TCP into the text before host and port, host and port, and the
-/// text after them.
-fn split(url: &str) -> Option<(&str, &str, &str)> {
-    let (scheme, rest) = url.split_once("://")?;
-    if !matches!(scheme, "redis" | "valkey") {
-        return None;
-    }
-    let end = rest.find(['/', '?']).unwrap_or(rest.len());
-    let start = rest[..end].rfind('@').map_or(0, |at| at + 1);
-    let before = scheme.len() + "://".len() + start;
-    Some((&url[..before], &rest[start..end], &rest[end..]))
 }
 
 /// Returns the number after `label`, if the label is there.

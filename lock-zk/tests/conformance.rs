@@ -9,7 +9,9 @@ use lock_conformance::harness::{Age, Count, Forget, OneTrip, Promise, Replays, R
 use lock_conformance::{Counters, Missing, Verdict};
 use lock_core::driver::{Fair, Lease};
 use lock_core::{Name, Options, Result};
-use lock_test_servers::{self as servers, AdminAbilities, Backend, Product, Server, run_on_server};
+use lock_test_servers::{
+    self as servers, AdminAbilities, Backend, Product, Server, ServerUrl, run_on_server,
+};
 use lock_zk::zookeeper_client::Client;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -47,11 +49,11 @@ impl Backend for ZooKeeper {
     }
 
     fn address(&self, url: &str) -> Result<String, Missing> {
-        let (_, host, _) = split(url);
-        match host.contains(',') {
-            true => Err(Missing::because("a client of several servers may connect to any of them")),
-            false if host.contains(':') => Ok(host.to_owned()),
-            false => Ok(format!("{host}:2181")),
+        match parsed(url) {
+            several if several.hosts().contains(',') => {
+                Err(Missing::because("a client of several servers may connect to any of them"))
+            }
+            one => Ok(one.address(2181)),
         }
     }
 
@@ -61,8 +63,7 @@ impl Backend for ZooKeeper {
         address: SocketAddr,
         options: Options,
     ) -> Result<lock_core::Client> {
-        let (before, _, after) = split(url);
-        lock_zk::connect_with(&format!("{before}{address}{after}"), options).await
+        lock_zk::connect_with(&parsed(url).at(address), options).await
     }
 
     fn replays(&self) -> Result<Replays, Missing> {
@@ -101,13 +102,13 @@ struct Admin {
 impl Forget for Admin {
     /// Removes the holder's node, as an administrator would. (Sessions that end are in lock-zk's own tests.)
     async fn forget(&self, name: &Name) {
-        let (_, host, after) = split(&self.url);
-        let folder = match after.split('?').next().unwrap_or_default().trim_end_matches('/') {
+        let url = parsed(&self.url);
+        let folder = match url.path().trim_end_matches('/') {
             "" => lock_zk::ZooKeeper::DEFAULT_FOLDER,
             folder => folder,
         };
         let connector = Client::connector().with_session_timeout(Duration::from_secs(10)).with_fail_eagerly();
-        let client = connector.connect(host).await.expect("the server is up");
+        let client = connector.connect(url.hosts()).await.expect("the server is up");
         let directory = format!("{folder}/{name}");
         let mut nodes = client.list_children(&directory).await.expect("it is held");
         nodes.sort_by_key(|node| node[node.len() - 10..].to_owned());
@@ -120,7 +121,7 @@ impl Forget for Admin {
 impl Count for Admin {
     /// Counts the packets of clients, pings and heartbeats included, and the writes: each write has a zxid of its own.
     async fn counters(&self) -> Counters {
-        let (_, host, _) = split(&self.url);
+        let host = parsed(&self.url).hosts();
         let received = found(&word(host, "mntr").await, "zk_packets_received");
         let requests = received.trim().parse().expect("a number");
         let zxid = found(&word(host, "srvr").await, "Zxid:");
@@ -133,7 +134,7 @@ impl Count for Admin {
 impl Residue for Admin {
     /// Counts all nodes: those of owners, and the directories.
     async fn residue(&self) -> u64 {
-        let (_, host, _) = split(&self.url);
+        let host = parsed(&self.url).hosts();
         let count = found(&word(host, "mntr").await, "zk_znode_count");
         count.trim().parse().expect("a number")
     }
@@ -143,7 +144,7 @@ impl Residue for Admin {
 impl Age for Admin {
     /// Counts the figures, too, that the server keeps for each name directly below the root.
     async fn kept(&self) -> u64 {
-        let (_, host, _) = split(&self.url);
+        let host = parsed(&self.url).hosts();
         let figures = word(host, "mntr").await.lines().filter(|line| line.contains("_per_namespace")).count();
         assert!(figures > 0, "the server keeps such figures");
         self.residue().await + figures as u64
@@ -169,10 +170,6 @@ fn found(answer: &str, what: &str) -> String {
     found.unwrap_or_else(|| panic!("the server tells no {what}: {answer}")).to_owned()
 }
 
-/// Splits a URL into what comes before the hosts, the hosts, and what follows.
-fn split(url: &str) -> (&str, &str, &str) {
-    let start = url.find("://").map_or(0, |at| at + 3);
-    let end = url[start..].find(['/', '?']).map_or(url.len(), |at| start + at);
-    let start = url[start..end].rfind('@').map_or(start, |at| start + at + 1);
-    (&url[..start], &url[start..end], &url[end..])
+fn parsed(url: &str) -> ServerUrl<'_> {
+    ServerUrl::parse(url).expect("a URL that was used before")
 }

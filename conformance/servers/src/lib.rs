@@ -68,6 +68,7 @@ mod redis;
 mod requirement;
 mod rules;
 mod server;
+mod server_url;
 #[cfg(feature = "sql")]
 mod sql;
 mod system;
@@ -105,5 +106,6 @@ pub use redis::{Redis, RedisAdmin};
 pub use requirement::{Absence, Requirement};
 pub use rules::judged_on;
 pub use server::{Given, Server, Source};
+pub use server_url::ServerUrl;
 pub use this_program::ThisProgram;
 pub use zookeeper::{Ensemble, ZooKeeper};

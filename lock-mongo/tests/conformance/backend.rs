@@ -12,7 +12,7 @@ use lock_core::driver::{Fair, Lease};
 use lock_core::{Client, Name, Options, Result};
 use lock_mongo::mongodb::bson::{Bson, Document, doc};
 use lock_mongo::mongodb::{self, Collection};
-use lock_test_servers::{AdminAbilities, Backend, Product, Server};
+use lock_test_servers::{AdminAbilities, Backend, Product, Server, ServerUrl};
 use tokio::runtime;
 
 /// A MongoDB of one kind.
@@ -56,14 +56,12 @@ impl Backend for MongoDb {
     }
 
     fn address(&self, url: &str) -> Result<String, Missing> {
-        let (_, address, _) = split(url);
-        Ok(if address.contains(':') { address.to_owned() } else { format!("{address}:27017") })
+        Ok(parsed(url).address(27017))
     }
 
     /// Connects to that server alone, whatever addresses it reports for its set.
     async fn open_through(&self, url: &str, address: SocketAddr, options: Options) -> Result<Client> {
-        let (before, _, after) = split(url);
-        lock_mongo::connect_with(&format!("{before}{address}{after}"), options).await
+        lock_mongo::connect_with(&parsed(url).at(address), options).await
     }
 
     fn admin(&self, server: &Server) -> AdminAbilities {
@@ -191,10 +189,6 @@ fn key(name: &Name) -> Bson {
     Bson::Binary(mongodb::bson::Binary { subtype: mongodb::bson::spec::BinarySubtype::Generic, bytes })
 }
 
-/// Splits a URL into what comes before the hosts and ports, the hosts and ports, and what follows.
-fn split(url: &str) -> (&str, &str, &str) {
-    let start = url.find("://").map_or(0, |at| at + 3);
-    let end = url[start..].find(['/', '?']).map_or(url.len(), |at| start + at);
-    let start = url[start..end].rfind('@').map_or(start, |at| start + at + 1);
-    (&url[..start], &url[start..end], &url[end..])
+fn parsed(url: &str) -> ServerUrl<'_> {
+    ServerUrl::parse(url).expect("a URL that was used before")
 }
