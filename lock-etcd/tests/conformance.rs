@@ -6,11 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_conformance::harness::{Age, Count, Forget, Interrupt, OneTrip, Residue};
-use lock_conformance::{Ability, Counters, Missing, Verdict};
+use lock_conformance::harness::{Count, Forget, OneTrip, Promise, Residue, Rises};
+use lock_conformance::{Counters, Missing, Verdict};
+use lock_core::driver::{Fair, Lease};
 use lock_core::{Client, Name, Options, Result};
 use lock_etcd::etcd_client::{self, DeleteOptions, GetOptions, SortOrder, SortTarget};
-use lock_test_servers::{self as servers, Backend, Product, Server, run_on_server};
+use lock_test_servers::{
+    self as servers, AdminAbilities, Backend, Product, Server, ServerUrl, run_on_server,
+};
 
 fn main() -> Verdict {
     run_on_server(Etcd)
@@ -41,20 +44,26 @@ impl Backend for Etcd {
         64
     }
 
+    fn promised(&self) -> Vec<Promise> {
+        let rises = Rises::UntilAMajorityLosesItsData;
+        vec![Promise { lease: Lease::Session, fair: Fair::PerProcess, rises }]
+    }
+
     async fn open(&self, url: &str, options: Options) -> Result<Client> {
         lock_etcd::connect_with(url, options).await
     }
 
     fn address(&self, url: &str) -> Result<String, Missing> {
-        match hosts(url) {
-            several if several.contains(',') => Err(Missing::because("a proxy stands before one server")),
-            one if one.contains(':') => Ok(one.to_owned()),
-            one => Ok(format!("{one}:2379")),
+        match parsed(url) {
+            several if several.hosts().contains(',') => {
+                Err(Missing::because("a proxy stands before one server"))
+            }
+            one => Ok(one.address(2379)),
         }
     }
 
     async fn open_through(&self, url: &str, address: SocketAddr, options: Options) -> Result<Client> {
-        lock_etcd::connect_with(&url.replace(hosts(url), &address.to_string()), options).await
+        lock_etcd::connect_with(&parsed(url).at(address), options).await
     }
 
     fn grants_in_one_trip(&self) -> Result<OneTrip, Missing> {
@@ -67,26 +76,15 @@ impl Backend for Etcd {
         Err(Missing::because("leases end by Go's monotonic clock, which is never set"))
     }
 
-    fn can_forget(&self, server: &Server) -> Ability<dyn Forget> {
-        Ok(Admin::of(server))
-    }
-
-    fn can_count(&self, server: &Server) -> Ability<dyn Count> {
-        server.started_here()?;
-        Ok(Admin::of(server))
-    }
-
-    fn can_count_residue(&self, server: &Server) -> Ability<dyn Residue> {
-        server.started_here()?;
-        Ok(Admin::of(server))
-    }
-
-    fn can_age(&self, _: &Server) -> Ability<dyn Age> {
-        Err(Missing::because("no key is left on the server that could get old"))
-    }
-
-    fn can_interrupt(&self, _: &Server) -> Ability<dyn Interrupt> {
-        Err(Missing::because("etcd cannot be told to cut a client's connections"))
+    fn admin(&self, server: &Server) -> AdminAbilities {
+        let admin = Arc::new(Admin { url: server.url().to_owned() });
+        AdminAbilities {
+            forget: Ok(admin.clone()),
+            count: server.started_here().and(Ok(admin.clone())),
+            residue: server.started_here().and(Ok(admin)),
+            age: Err(Missing::because("no key is left on the server that could get old")),
+            interrupt: Err(Missing::because("etcd cannot be told to cut a client's connections")),
+        }
     }
 }
 
@@ -94,12 +92,6 @@ impl Backend for Etcd {
 #[derive(Debug)]
 struct Admin {
     url: String,
-}
-
-impl Admin {
-    fn of(server: &Server) -> Arc<Admin> {
-        Arc::new(Admin { url: server.url().to_owned() })
-    }
 }
 
 #[async_trait]
@@ -119,7 +111,7 @@ impl Forget for Admin {
 impl Count for Admin {
     /// What clients have sent, including keep-alives and messages on watch streams; and what was written to the store.
     async fn counters(&self) -> Counters {
-        let metrics = metrics(hosts(&self.url)).await;
+        let metrics = metrics(parsed(&self.url).hosts()).await;
         let received = |method: &&str| {
             let of_it = format!("grpc_method=\"{method}\"");
             sum(&metrics, "grpc_server_msg_received_total{", &of_it)
@@ -153,14 +145,12 @@ impl Residue for Admin {
 const SENT: [&str; 8] =
     ["Range", "Put", "DeleteRange", "Txn", "LeaseGrant", "LeaseRevoke", "LeaseKeepAlive", "Watch"];
 
-fn hosts(url: &str) -> &str {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let hosts = rest.split(['/', '?']).next().unwrap_or(rest);
-    hosts.rsplit_once('@').map_or(hosts, |(_, hosts)| hosts)
+fn parsed(url: &str) -> ServerUrl<'_> {
+    ServerUrl::parse(url).expect("a URL that was used before")
 }
 
 async fn raw(url: &str) -> etcd_client::Client {
-    let hosts: Vec<&str> = hosts(url).split(',').collect();
+    let hosts: Vec<&str> = parsed(url).hosts().split(',').collect();
     etcd_client::Client::connect(hosts, None).await.expect("a URL that was used before")
 }
 

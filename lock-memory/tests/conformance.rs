@@ -5,30 +5,41 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_conformance::harness::{
-    Age, ClockedServer, Count, Durable, Forget, OwnServer, OwnServers, Residue, ServerClocks,
+    Age, ClockedServer, Count, Durable, Forget, OwnServer, OwnServers, Promise, Residue, Rises, ServerClocks,
 };
 use lock_conformance::{Ability, Counters, Data, Harness, Missing, Step, Verdict};
+use lock_core::driver::{Fair, Lease};
 use lock_core::{Client, Name, Options, Result};
 use lock_memory::{Memory, ServerClock, ServerTime};
 
 fn main() -> Verdict {
-    let lease = InProcess::new("memory, lease family", Memory::with_clock);
-    let queue = InProcess::new("memory, queue family", Memory::queue_with_clock);
+    let lease = InProcess::new("memory, lease family", Memory::with_clock, OF_LEASES);
+    let queue = InProcess::new("memory, queue family", Memory::queue_with_clock, OF_QUEUES);
     lock_conformance::run(lease).and(lock_conformance::run(queue))
 }
+
+/// docs/semantics.md has the hour: how far the clock may be set back.
+const OF_LEASES: Promise = Promise {
+    lease: Lease::Lock,
+    fair: Fair::No,
+    rises: Rises::WhileDataIsKept { clock_step: Duration::from_secs(3600) },
+};
+
+const OF_QUEUES: Promise = Promise { lease: Lease::Session, fair: Fair::PerProcess, rises: Rises::Always };
 
 #[derive(Debug)]
 struct InProcess {
     family: &'static str,
     open: fn(ServerClock) -> Memory,
+    promise: Promise,
     server: Memory,
     clock: ServerClock,
 }
 
 impl InProcess {
-    fn new(family: &'static str, open: fn(ServerClock) -> Memory) -> InProcess {
+    fn new(family: &'static str, open: fn(ServerClock) -> Memory, promise: Promise) -> InProcess {
         let clock = ServerClock::system();
-        InProcess { family, open, server: open(clock.clone()), clock }
+        InProcess { family, open, promise, server: open(clock.clone()), clock }
     }
 
     fn own(&self) -> Own {
@@ -45,6 +56,10 @@ impl Harness for InProcess {
 
     async fn open(&self, options: Options) -> Result<Client> {
         self.server.client_with(options).await
+    }
+
+    fn promised(&self) -> Vec<Promise> {
+        vec![self.promise]
     }
 
     fn missing(&self, what: &str) -> Missing {

@@ -1,14 +1,16 @@
 //! Runs the conformance suite on Redis and Valkey.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_conformance::harness::{Age, Count, Forget, Interrupt, Residue};
-use lock_conformance::{Ability, Counters, Missing, Verdict};
+use lock_conformance::harness::{Age, Count, Forget, Interrupt, Promise, Residue, Rises};
+use lock_conformance::{Counters, Missing, Verdict};
+use lock_core::driver::{Fair, Lease};
 use lock_core::{Client, Name, Options, Result};
-use lock_test_servers::{self as servers, Backend, Product, RedisAdmin, Server, run_on_server};
+use lock_test_servers::{
+    self as servers, AdminAbilities, Backend, Product, RedisAdmin, Server, run_on_server,
+};
 
 fn main() -> Verdict {
     run_on_server(Redis)
@@ -23,40 +25,31 @@ impl Backend for Redis {
         &servers::Redis
     }
 
+    /// docs/semantics.md has the hour: how far the clock may be set back.
+    fn promised(&self) -> Vec<Promise> {
+        let rises = Rises::WhileDataIsKept { clock_step: Duration::from_secs(3600) };
+        vec![Promise { lease: Lease::Lock, fair: Fair::No, rises }]
+    }
+
     async fn open(&self, url: &str, options: Options) -> Result<Client> {
         lock_redis::connect_with(url, options).await
     }
 
     fn address(&self, url: &str) -> Result<String, Missing> {
-        let (_, address, _) = split(url)
-            .ok_or_else(|| Missing::because("not by TCP without TLS: no proxy can stand in between"))?;
-        let has_port = address.contains("]:") || (address.contains(':') && !address.ends_with(']'));
-        Ok(if has_port { address.to_owned() } else { format!("{address}:6379") })
+        let is_plain = ["redis://", "valkey://"].iter().any(|scheme| url.starts_with(scheme));
+        match ServerUrl::parse(url) {
+            Ok(parts) if is_plain => Ok(parts.address(6379)),
+            _ => Err(Missing::because("not by TCP without TLS: no proxy can stand in between")),
+        }
     }
 
     async fn open_through(&self, url: &str, address: SocketAddr, options: Options) -> Result<Client> {
-        let (before, _, after) = split(url).expect("it has an address");
-        lock_redis::connect_with(&format!("{before}{address}{after}"), options).await
+        let url = ServerUrl::parse(url).expect("it has an address");
+        lock_redis::connect_with(&url.at(address), options).await
     }
 
-    fn can_forget(&self, server: &Server) -> Ability<dyn Forget> {
-        Ok(Admin::of(server))
-    }
-
-    fn can_count(&self, server: &Server) -> Ability<dyn Count> {
-        Ok(Admin::of(server))
-    }
-
-    fn can_count_residue(&self, server: &Server) -> Ability<dyn Residue> {
-        Ok(Admin::of(server))
-    }
-
-    fn can_age(&self, server: &Server) -> Ability<dyn Age> {
-        Ok(Admin::of(server))
-    }
-
-    fn can_interrupt(&self, server: &Server) -> Ability<dyn Interrupt> {
-        Ok(Admin::of(server))
+    fn admin(&self, server: &Server) -> AdminAbilities {
+        AdminAbilities::all(Admin { url: server.url().to_owned() })
     }
 }
 
@@ -64,12 +57,6 @@ impl Backend for Redis {
 #[derive(Debug)]
 struct Admin {
     url: String,
-}
-
-impl Admin {
-    fn of(server: &Server) -> Arc<Admin> {
-        Arc::new(Admin { url: server.url().to_owned() })
-    }
 }
 
 #[async_trait]
@@ -138,19 +125,6 @@ async fn info(url: &str) -> String {
         .query_async(RedisAdmin::of(url).await.connection())
         .await
         .expect("INFO")
-}
-
-/// Splits the URL of a server that is reached by plain TCP into the text before host and port, host and port, and the
-/// text after them.
-fn split(url: &str) -> Option<(&str, &str, &str)> {
-    let (scheme, rest) = url.split_once("://")?;
-    if !matches!(scheme, "redis" | "valkey") {
-        return None;
-    }
-    let end = rest.find(['/', '?']).unwrap_or(rest.len());
-    let start = rest[..end].rfind('@').map_or(0, |at| at + 1);
-    let before = scheme.len() + "://".len() + start;
-    Some((&url[..before], &rest[start..end], &rest[end..]))
 }
 
 /// Returns the number after `label`, if the label is there.

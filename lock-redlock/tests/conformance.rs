@@ -9,9 +9,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_conformance::harness::{
     Age, ClockedServer, Count, Durable, Forget, IdleConnection, Interrupt, LockProgram, OneTrip, OwnServer,
-    OwnServers, Processes, Replays, Residue, ServerClocks, ThroughProxy,
+    OwnServers, Processes, Promise, Replays, Residue, Rises, ServerClocks, ThroughProxy,
 };
 use lock_conformance::{Ability, Counters, Data, Harness, Missing, Step, Verdict};
+use lock_core::driver::{Fair, Lease};
 use lock_core::{Client, Name, Options, Result};
 use lock_test_servers::{
     Absence, Clock, Owned, Persistence, Program, Settings, ThisProgram, catalogue, clock,
@@ -58,6 +59,12 @@ impl Harness for Redlock {
     /// renewal.
     fn ttl(&self) -> Duration {
         Duration::from_millis(1200)
+    }
+
+    /// docs/semantics.md has the hour: how far clocks may be set back.
+    fn promised(&self) -> Vec<Promise> {
+        let rises = Rises::WhileAMajorityKeepsItsData { clock_step: Duration::from_secs(3600) };
+        vec![Promise { lease: Lease::Lock, fair: Fair::No, rises }]
     }
 
     /// One that has ended is enough: the cases count on all of them.

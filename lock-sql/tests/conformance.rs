@@ -12,9 +12,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_conformance::harness::{
-    Age, Count, Durable, Forget, LockProgram, OwnServer, OwnServers, Processes, Residue, ServerClocks,
+    Age, Count, Durable, Forget, LockProgram, OwnServer, OwnServers, Processes, Promise, Residue, Rises,
+    ServerClocks,
 };
 use lock_conformance::{Ability, Counters, Harness, Missing, Verdict};
+use lock_core::driver::{Fair, Lease};
 use lock_core::{Client, Name, Options, Result};
 use lock_test_servers::{Program, ThisProgram};
 
@@ -38,6 +40,12 @@ impl Harness for Sqlite {
 
     async fn open(&self, options: Options) -> Result<Client> {
         self.database.open(options).await
+    }
+
+    /// docs/semantics.md has the hour: how far the clock may be set back.
+    fn promised(&self) -> Vec<Promise> {
+        let rises = Rises::WhileDataIsKept { clock_step: Duration::from_secs(3600) };
+        vec![Promise { lease: Lease::Lock, fair: Fair::No, rises }]
     }
 
     fn missing(&self, what: &str) -> Missing {

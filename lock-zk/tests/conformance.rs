@@ -5,10 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_conformance::harness::{Age, Count, Forget, Interrupt, OneTrip, Replays, Residue};
-use lock_conformance::{Ability, Counters, Missing, Verdict};
+use lock_conformance::harness::{Age, Count, Forget, OneTrip, Promise, Replays, Residue, Rises};
+use lock_conformance::{Counters, Missing, Verdict};
+use lock_core::driver::{Fair, Lease};
 use lock_core::{Name, Options, Result};
-use lock_test_servers::{self as servers, Backend, Product, Server, run_on_server};
+use lock_test_servers::{
+    self as servers, AdminAbilities, Backend, Product, Server, ServerUrl, run_on_server,
+};
 use lock_zk::zookeeper_client::Client;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -36,16 +39,21 @@ impl Backend for ZooKeeper {
         true
     }
 
+    fn promised(&self) -> Vec<Promise> {
+        let rises = Rises::UntilAMajorityLosesItsData;
+        vec![Promise { lease: Lease::Session, fair: Fair::PerProcess, rises }]
+    }
+
     async fn open(&self, url: &str, options: Options) -> Result<lock_core::Client> {
         lock_zk::connect_with(url, options).await
     }
 
     fn address(&self, url: &str) -> Result<String, Missing> {
-        let (_, host, _) = split(url);
-        match host.contains(',') {
-            true => Err(Missing::because("a client of several servers may connect to any of them")),
-            false if host.contains(':') => Ok(host.to_owned()),
-            false => Ok(format!("{host}:2181")),
+        match parsed(url) {
+            several if several.hosts().contains(',') => {
+                Err(Missing::because("a client of several servers may connect to any of them"))
+            }
+            one => Ok(one.address(2181)),
         }
     }
 
@@ -55,8 +63,7 @@ impl Backend for ZooKeeper {
         address: SocketAddr,
         options: Options,
     ) -> Result<lock_core::Client> {
-        let (before, _, after) = split(url);
-        lock_zk::connect_with(&format!("{before}{address}{after}"), options).await
+        lock_zk::connect_with(&parsed(url).at(address), options).await
     }
 
     fn replays(&self) -> Result<Replays, Missing> {
@@ -73,27 +80,15 @@ impl Backend for ZooKeeper {
         Err(Missing::because("sessions end by Java's monotonic clock, which no test can set"))
     }
 
-    fn can_forget(&self, server: &Server) -> Ability<dyn Forget> {
-        Ok(Admin::of(server))
-    }
-
-    fn can_count(&self, server: &Server) -> Ability<dyn Count> {
-        server.started_here()?;
-        Ok(Admin::of(server))
-    }
-
-    fn can_count_residue(&self, server: &Server) -> Ability<dyn Residue> {
-        server.started_here()?;
-        Ok(Admin::of(server))
-    }
-
-    fn can_age(&self, server: &Server) -> Ability<dyn Age> {
-        server.started_here()?;
-        Ok(Admin::of(server))
-    }
-
-    fn can_interrupt(&self, _: &Server) -> Ability<dyn Interrupt> {
-        Err(Missing::because("ZooKeeper has no command that cuts connections"))
+    fn admin(&self, server: &Server) -> AdminAbilities {
+        let admin = Arc::new(Admin { url: server.url().to_owned() });
+        AdminAbilities {
+            forget: Ok(admin.clone()),
+            count: server.started_here().and(Ok(admin.clone())),
+            residue: server.started_here().and(Ok(admin.clone())),
+            age: server.started_here().and(Ok(admin)),
+            interrupt: Err(Missing::because("ZooKeeper has no command that cuts connections")),
+        }
     }
 }
 
@@ -103,23 +98,17 @@ struct Admin {
     url: String,
 }
 
-impl Admin {
-    fn of(server: &Server) -> Arc<Admin> {
-        Arc::new(Admin { url: server.url().to_owned() })
-    }
-}
-
 #[async_trait]
 impl Forget for Admin {
     /// Removes the holder's node, as an administrator would. (Sessions that end are in lock-zk's own tests.)
     async fn forget(&self, name: &Name) {
-        let (_, host, after) = split(&self.url);
-        let folder = match after.split('?').next().unwrap_or_default().trim_end_matches('/') {
+        let url = parsed(&self.url);
+        let folder = match url.path().trim_end_matches('/') {
             "" => lock_zk::ZooKeeper::DEFAULT_FOLDER,
             folder => folder,
         };
         let connector = Client::connector().with_session_timeout(Duration::from_secs(10)).with_fail_eagerly();
-        let client = connector.connect(host).await.expect("the server is up");
+        let client = connector.connect(url.hosts()).await.expect("the server is up");
         let directory = format!("{folder}/{name}");
         let mut nodes = client.list_children(&directory).await.expect("it is held");
         nodes.sort_by_key(|node| node[node.len() - 10..].to_owned());
@@ -132,7 +121,7 @@ impl Forget for Admin {
 impl Count for Admin {
     /// Counts the packets of clients, pings and heartbeats included, and the writes: each write has a zxid of its own.
     async fn counters(&self) -> Counters {
-        let (_, host, _) = split(&self.url);
+        let host = parsed(&self.url).hosts();
         let received = found(&word(host, "mntr").await, "zk_packets_received");
         let requests = received.trim().parse().expect("a number");
         let zxid = found(&word(host, "srvr").await, "Zxid:");
@@ -145,7 +134,7 @@ impl Count for Admin {
 impl Residue for Admin {
     /// Counts all nodes: those of owners, and the directories.
     async fn residue(&self) -> u64 {
-        let (_, host, _) = split(&self.url);
+        let host = parsed(&self.url).hosts();
         let count = found(&word(host, "mntr").await, "zk_znode_count");
         count.trim().parse().expect("a number")
     }
@@ -155,7 +144,7 @@ impl Residue for Admin {
 impl Age for Admin {
     /// Counts the figures, too, that the server keeps for each name directly below the root.
     async fn kept(&self) -> u64 {
-        let (_, host, _) = split(&self.url);
+        let host = parsed(&self.url).hosts();
         let figures = word(host, "mntr").await.lines().filter(|line| line.contains("_per_namespace")).count();
         assert!(figures > 0, "the server keeps such figures");
         self.residue().await + figures as u64
@@ -181,10 +170,6 @@ fn found(answer: &str, what: &str) -> String {
     found.unwrap_or_else(|| panic!("the server tells no {what}: {answer}")).to_owned()
 }
 
-/// Splits a URL into what comes before the hosts, the hosts, and what follows.
-fn split(url: &str) -> (&str, &str, &str) {
-    let start = url.find("://").map_or(0, |at| at + 3);
-    let end = url[start..].find(['/', '?']).map_or(url.len(), |at| start + at);
-    let start = url[start..end].rfind('@').map_or(start, |at| start + at + 1);
-    (&url[..start], &url[start..end], &url[end..])
+fn parsed(url: &str) -> ServerUrl<'_> {
+    ServerUrl::parse(url).expect("a URL that was used before")
 }

@@ -1,6 +1,7 @@
 //! The harness for a backend whose server the suite itself starts, stops and kills. This module has what all such
 //! servers share; a backend implements `Backend` with what is particular to its own.
 
+mod admin;
 mod on_server;
 mod own;
 
@@ -9,16 +10,15 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_conformance::harness::{
-    Age, Count, Forget, IdleConnection, Interrupt, OneTrip, Replays, Residue, SHORTEST_TTL,
-};
-use lock_conformance::{Ability, Missing, Verdict};
+use lock_conformance::harness::{IdleConnection, OneTrip, Promise, Replays, SHORTEST_TTL};
+use lock_conformance::{Missing, Verdict};
 use lock_core::{Client, Options, Result};
 
 use super::owned::Settings;
 use super::product::Product;
 use super::requirement::Absence;
 use super::server::Server;
+pub use admin::AdminAbilities;
 use on_server::OnServer;
 
 /// A backend on a server, for [`run_on_server`]. The methods get the server that all cases share, or the URL of any
@@ -52,6 +52,10 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     fn proven_at_once(&self) -> usize {
         usize::MAX
     }
+
+    /// See [`Harness::promised`](lock_conformance::Harness::promised). There is no default, so that a backend cannot
+    /// forget to say it.
+    fn promised(&self) -> Vec<Promise>;
 
     /// Opens a client of the server.
     async fn open(&self, url: &str, options: Options) -> Result<Client>;
@@ -108,20 +112,8 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         Ok(())
     }
 
-    /// See [`Harness::can_forget`](lock_conformance::Harness::can_forget).
-    fn can_forget(&self, server: &Server) -> Ability<dyn Forget>;
-
-    /// See [`Harness::can_count`](lock_conformance::Harness::can_count).
-    fn can_count(&self, server: &Server) -> Ability<dyn Count>;
-
-    /// See [`Harness::can_count_residue`](lock_conformance::Harness::can_count_residue).
-    fn can_count_residue(&self, server: &Server) -> Ability<dyn Residue>;
-
-    /// See [`Harness::can_age`](lock_conformance::Harness::can_age).
-    fn can_age(&self, server: &Server) -> Ability<dyn Age>;
-
-    /// See [`Harness::can_interrupt`](lock_conformance::Harness::can_interrupt). Asked only for a server that was started here.
-    fn can_interrupt(&self, server: &Server) -> Ability<dyn Interrupt>;
+    /// Returns what an administrator can do on the server that all cases share, besides what clients of the backend can.
+    fn admin(&self, server: &Server) -> AdminAbilities;
 }
 
 /// Runs the suite on the backend's server: the one that the environment names, or one that is started for it. If there

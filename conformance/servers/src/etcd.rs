@@ -3,7 +3,7 @@
 mod cluster;
 
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use super::catalogue::{self, Listing};
 use super::executable::Executable;
 use super::owned::Settings;
 use super::product::{Place, Product};
+use super::server_url::{ServerUrl, connect_to_first};
 pub use cluster::EtcdCluster;
 
 /// A cluster of one member. Its clock cannot be set: leases end by Go's monotonic clock.
@@ -101,7 +102,7 @@ fn own_url(place: &Place) -> String {
 fn greet(url: &str) -> io::Result<String> {
     if url.starts_with("etcds:") {
         // The rest would need TLS.
-        connect_to_first(url).map(drop)?;
+        connect(url).map(drop)?;
         return Ok("etcd of unknown version".to_owned());
     }
     let health = get(url, "/health")?;
@@ -118,7 +119,7 @@ fn get(url: &str, path: &str) -> io::Result<String> {
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     let answer = match url.strip_prefix("unix://") {
         Some(socket) => exchange(connect_to_socket(Path::new(socket))?, &request)?,
-        None => exchange(connect_to_first(url)?, &request)?,
+        None => exchange(connect(url)?, &request)?,
     };
     match answer.split_once("\r\n\r\n") {
         Some((_, body)) => Ok(body.to_owned()),
@@ -133,26 +134,8 @@ fn exchange(mut stream: impl Read + Write, request: &str) -> io::Result<String> 
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// Connects to the first host of the URL that can be reached.
-fn connect_to_first(url: &str) -> io::Result<TcpStream> {
-    let (_, rest) = url.split_once("://").ok_or_else(|| io::Error::other("this is not a URL for etcd"))?;
-    let hosts = rest.split(['/', '?']).next().unwrap_or(rest);
-    let hosts = hosts.rsplit_once('@').map_or(hosts, |(_, hosts)| hosts);
-    let mut refused = io::Error::other("the URL names no host");
-    for host in hosts.split(',') {
-        let address = if host.contains(':') { host.to_owned() } else { format!("{host}:2379") };
-        for address in address.to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, PATIENCE) {
-                Ok(stream) => {
-                    stream.set_read_timeout(Some(PATIENCE))?;
-                    stream.set_write_timeout(Some(PATIENCE))?;
-                    return Ok(stream);
-                }
-                Err(e) => refused = e,
-            }
-        }
-    }
-    Err(refused)
+fn connect(url: &str) -> io::Result<TcpStream> {
+    connect_to_first(ServerUrl::parse(url)?.hosts(), 2379, PATIENCE)
 }
 
 #[cfg(unix)]

@@ -68,6 +68,7 @@ mod redis;
 mod requirement;
 mod rules;
 mod server;
+mod server_url;
 #[cfg(feature = "sql")]
 mod sql;
 mod system;
@@ -80,7 +81,7 @@ mod zookeeper;
 
 pub use lock_conformance::harness::{Command, Ended, Finished, Wait};
 
-pub use backend::{Backend, run_on_server};
+pub use backend::{AdminAbilities, Backend, run_on_server};
 #[cfg(feature = "certificates")]
 pub use certificates::{Certificate, Root};
 pub use contained::Contained;
@@ -105,5 +106,6 @@ pub use redis::{Redis, RedisAdmin};
 pub use requirement::{Absence, Requirement};
 pub use rules::judged_on;
 pub use server::{Given, Server, Source};
+pub use server_url::ServerUrl;
 pub use this_program::ThisProgram;
 pub use zookeeper::{Ensemble, ZooKeeper};

@@ -5,7 +5,6 @@ pub(crate) mod wire;
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -15,6 +14,7 @@ use super::catalogue::{self, Listing};
 use super::executable::Executable;
 use super::owned::Settings;
 use super::product::{Place, Product};
+use super::server_url::{ServerUrl, connect_to_first};
 pub use set::ReplicaSet;
 use wire::Document;
 
@@ -173,24 +173,7 @@ fn connect_for(url: &str, patience: Duration) -> io::Result<Box<dyn Stream>> {
     if let Some(path) = url.strip_prefix("unix://") {
         return connect_to_socket(Path::new(path), patience);
     }
-    let (_, rest) = url.split_once("://").ok_or_else(|| io::Error::other("this is not a URL for MongoDB"))?;
-    let hosts = rest.split(['/', '?']).next().unwrap_or(rest);
-    let hosts = hosts.rsplit_once('@').map_or(hosts, |(_, hosts)| hosts);
-    let mut refused = io::Error::other("the URL names no host");
-    for host in hosts.split(',') {
-        let address = if host.contains(':') { host.to_owned() } else { format!("{host}:27017") };
-        for address in address.to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, patience) {
-                Ok(stream) => {
-                    stream.set_read_timeout(Some(patience))?;
-                    stream.set_write_timeout(Some(patience))?;
-                    return Ok(Box::new(stream));
-                }
-                Err(e) => refused = e,
-            }
-        }
-    }
-    Err(refused)
+    Ok(Box::new(connect_to_first(ServerUrl::parse(url)?.hosts(), 27017, patience)?))
 }
 
 #[cfg(unix)]

@@ -4,7 +4,6 @@ mod ensemble;
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -13,6 +12,7 @@ use super::catalogue::{self, Listing};
 use super::executable::Executable;
 use super::owned::Settings;
 use super::product::{Place, Product};
+use super::server_url::{ServerUrl, connect_to_first};
 pub use ensemble::Ensemble;
 
 /// A standalone server. Its clock cannot be set: sessions end by Java's monotonic clock. [Arguments](Settings::args)
@@ -56,7 +56,8 @@ impl Product for ZooKeeper {
     }
 
     fn greet(&self, url: &str) -> io::Result<String> {
-        let (hosts, path) = parts(url)?;
+        let url = ServerUrl::parse(url)?;
+        let (hosts, path) = (url.hosts(), url.path());
         let answer = ask(hosts, "srvr")?;
         let version = answer.lines().find_map(|line| line.strip_prefix("Zookeeper version: "));
         let version = version.ok_or_else(|| io::Error::other(first_line(&answer)))?;
@@ -101,34 +102,13 @@ fn is_in(hosts: &str, folder: &str) -> io::Result<bool> {
     Ok(ask(hosts, "envi")?.lines().any(|line| line.strip_prefix("user.dir=") == Some(folder)))
 }
 
-/// Returns the hosts of a URL, and the path behind them.
-fn parts(url: &str) -> io::Result<(&str, &str)> {
-    let (_, rest) =
-        url.split_once("://").ok_or_else(|| io::Error::other("this is not a URL for ZooKeeper"))?;
-    let rest = rest.split('?').next().unwrap_or(rest);
-    let (hosts, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    Ok((hosts.rsplit_once('@').map_or(hosts, |(_, hosts)| hosts), path))
-}
-
 /// Returns the answer to a four-letter command, from the first of the hosts that can be reached.
 fn ask(hosts: &str, word: &str) -> io::Result<String> {
-    let mut refused = io::Error::other("the URL names no host");
-    for host in hosts.split(',') {
-        let address = if host.contains(':') { host.to_owned() } else { format!("{host}:2181") };
-        for address in address.to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, PATIENCE) {
-                Ok(mut stream) => {
-                    stream.set_read_timeout(Some(PATIENCE))?;
-                    stream.write_all(word.as_bytes())?;
-                    let mut answer = Vec::new();
-                    stream.read_to_end(&mut answer)?;
-                    return Ok(String::from_utf8_lossy(&answer).into_owned());
-                }
-                Err(e) => refused = e,
-            }
-        }
-    }
-    Err(refused)
+    let mut stream = connect_to_first(hosts, 2181, PATIENCE)?;
+    stream.write_all(word.as_bytes())?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
 fn first_line(answer: &str) -> String {

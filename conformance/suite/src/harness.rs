@@ -8,6 +8,7 @@ mod facts;
 mod network;
 mod own_server;
 mod processes;
+mod promise;
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ pub use facts::{Durable, IdleConnection, OneTrip, Replays};
 pub use network::ThroughProxy;
 pub use own_server::{ClockedServer, Data, OwnServer, OwnServers, ServerClocks, Step};
 pub use processes::{ChildProcess, Command, Ended, Finished, LockProgram, Processes, Wait};
+pub use promise::{Promise, Rises};
 
 /// The shortest ttl for a server that answers within about a millisecond.
 pub const SHORTEST_TTL: Duration = Duration::from_millis(400);
@@ -49,6 +51,12 @@ pub trait Harness: fmt::Debug + Send + Sync + 'static {
     /// Returns how many held locks one request can prove at most, on a server that keeps sessions. Default: any number.
     fn proven_at_once(&self) -> usize {
         usize::MAX
+    }
+
+    /// Returns what the backend's documents promise of its servers. If they promise different things of several kinds of
+    /// server, what the server says of itself has to agree with one of them. Default: they promise nothing.
+    fn promised(&self) -> Vec<Promise> {
+        Vec::new()
     }
 
     /// Returns how the server under test has ended, if it has. The run stops then: no case can say anything about the

@@ -21,7 +21,6 @@ mod machine;
 mod model;
 mod part;
 pub mod patience;
-mod promised;
 pub mod proxy;
 pub mod record;
 pub mod rules;

@@ -2,16 +2,17 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_conformance::harness::{Age, Count, Forget, Interrupt, Residue};
-use lock_conformance::{Ability, Counters, Missing};
+use lock_conformance::harness::{Age, Count, Forget, Interrupt, Promise, Residue, Rises};
+use lock_conformance::{Counters, Missing};
+use lock_core::driver::{Fair, Lease};
 use lock_core::{Client, Name, Options, Result};
 use lock_mongo::mongodb::bson::{Bson, Document, doc};
 use lock_mongo::mongodb::{self, Collection};
-use lock_test_servers::{Backend, Product, Server};
+use lock_test_servers::{AdminAbilities, Backend, Product, Server, ServerUrl};
 use tokio::runtime;
 
 /// A MongoDB of one kind.
@@ -43,41 +44,33 @@ impl Backend for MongoDb {
         Duration::from_millis(1200)
     }
 
+    /// Of a standalone server, and of a replica set. docs/semantics.md has the hour: how far a clock may be set back.
+    fn promised(&self) -> Vec<Promise> {
+        let clock_step = Duration::from_secs(3600);
+        let rises = [Rises::WhileDataIsKept { clock_step }, Rises::WhileAMajorityKeepsItsData { clock_step }];
+        rises.map(|rises| Promise { lease: Lease::Lock, fair: Fair::No, rises }).to_vec()
+    }
+
     async fn open(&self, url: &str, options: Options) -> Result<Client> {
         lock_mongo::connect_with(url, options).await
     }
 
     fn address(&self, url: &str) -> Result<String, Missing> {
-        let (_, address, _) = split(url);
-        Ok(if address.contains(':') { address.to_owned() } else { format!("{address}:27017") })
+        Ok(parsed(url).address(27017))
     }
 
     /// Connects to that server alone, whatever addresses it reports for its set.
     async fn open_through(&self, url: &str, address: SocketAddr, options: Options) -> Result<Client> {
-        let (before, _, after) = split(url);
-        lock_mongo::connect_with(&format!("{before}{address}{after}"), options).await
+        lock_mongo::connect_with(&parsed(url).at(address), options).await
     }
 
-    fn can_forget(&self, server: &Server) -> Ability<dyn Forget> {
-        Ok(Admin::of(server))
-    }
-
-    fn can_count(&self, server: &Server) -> Ability<dyn Count> {
-        server.started_here()?;
-        Ok(Admin::of(server))
-    }
-
-    fn can_count_residue(&self, server: &Server) -> Ability<dyn Residue> {
-        Ok(Admin::of(server))
-    }
-
-    fn can_age(&self, server: &Server) -> Ability<dyn Age> {
-        server.started_here()?;
-        Ok(Admin::of(server))
-    }
-
-    fn can_interrupt(&self, server: &Server) -> Ability<dyn Interrupt> {
-        Ok(Admin::of(server))
+    fn admin(&self, server: &Server) -> AdminAbilities {
+        let all = AdminAbilities::all(Admin { url: server.url().to_owned() });
+        AdminAbilities {
+            count: server.started_here().and(all.count),
+            age: server.started_here().and(all.age),
+            ..all
+        }
     }
 }
 
@@ -85,12 +78,6 @@ impl Backend for MongoDb {
 #[derive(Debug)]
 struct Admin {
     url: String,
-}
-
-impl Admin {
-    fn of(server: &Server) -> Arc<Admin> {
-        Arc::new(Admin { url: server.url().to_owned() })
-    }
 }
 
 #[async_trait]
@@ -202,10 +189,6 @@ fn key(name: &Name) -> Bson {
     Bson::Binary(mongodb::bson::Binary { subtype: mongodb::bson::spec::BinarySubtype::Generic, bytes })
 }
 
-/// Splits a URL into what comes before the hosts and ports, the hosts and ports, and what follows.
-fn split(url: &str) -> (&str, &str, &str) {
-    let start = url.find("://").map_or(0, |at| at + 3);
-    let end = url[start..].find(['/', '?']).map_or(url.len(), |at| start + at);
-    let start = url[start..end].rfind('@').map_or(start, |at| start + at + 1);
-    (&url[..start], &url[start..end], &url[end..])
+fn parsed(url: &str) -> ServerUrl<'_> {
+    ServerUrl::parse(url).expect("a URL that was used before")
 }

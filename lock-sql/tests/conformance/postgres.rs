@@ -3,15 +3,17 @@
 mod statements;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_conformance::harness::{Age, Count, Forget, IdleConnection, Interrupt, Residue};
-use lock_conformance::{Ability, Counters, Missing, Verdict};
+use lock_conformance::harness::{Age, Count, Forget, IdleConnection, Interrupt, Promise, Residue, Rises};
+use lock_conformance::{Counters, Missing, Verdict};
+use lock_core::driver::{Fair, Lease};
 use lock_core::{Client, Name, Options, Result};
 use lock_sql::postgres::Postgres;
-use lock_test_servers::{self as servers, Backend, Persistence, Product, Server, Settings, run_on_server};
+use lock_test_servers::{
+    self as servers, AdminAbilities, Backend, Persistence, Product, Server, Settings, run_on_server,
+};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{ConnectOptions, Executor};
 
@@ -39,6 +41,12 @@ impl Backend for Tested {
         Duration::from_millis(600)
     }
 
+    /// docs/semantics.md has the hour: how far the clock may be set back.
+    fn promised(&self) -> Vec<Promise> {
+        let rises = Rises::WhileDataIsKept { clock_step: Duration::from_secs(3600) };
+        vec![Promise { lease: Lease::Lock, fair: Fair::No, rises }]
+    }
+
     /// Opens a client whose statements are reported to `statements`, which is sqlx' default.
     async fn open(&self, url: &str, options: Options) -> Result<Client> {
         Postgres::from(options_of(url)).open(options).await
@@ -62,25 +70,9 @@ impl Backend for Tested {
         Err(Missing::because(why))
     }
 
-    fn can_forget(&self, server: &Server) -> Ability<dyn Forget> {
-        Ok(Admin::of(server))
-    }
-
-    fn can_count(&self, server: &Server) -> Ability<dyn Count> {
-        Ok(Admin::of(server))
-    }
-
-    fn can_count_residue(&self, server: &Server) -> Ability<dyn Residue> {
-        Ok(Admin::of(server))
-    }
-
-    fn can_age(&self, server: &Server) -> Ability<dyn Age> {
-        server.started_here()?;
-        Ok(Admin::of(server))
-    }
-
-    fn can_interrupt(&self, server: &Server) -> Ability<dyn Interrupt> {
-        Ok(Admin::of(server))
+    fn admin(&self, server: &Server) -> AdminAbilities {
+        let all = AdminAbilities::all(Admin { url: server.url().to_owned() });
+        AdminAbilities { age: server.started_here().and(all.age), ..all }
     }
 }
 
@@ -88,12 +80,6 @@ impl Backend for Tested {
 #[derive(Debug)]
 struct Admin {
     url: String,
-}
-
-impl Admin {
-    fn of(server: &Server) -> Arc<Admin> {
-        Arc::new(Admin { url: server.url().to_owned() })
-    }
 }
 
 #[async_trait]

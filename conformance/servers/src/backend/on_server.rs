@@ -6,13 +6,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_conformance::harness::{
     Age, ClockedServer, Count, Durable, Forget, IdleConnection, Interrupt, LockProgram, OneTrip, OwnServer,
-    OwnServers, Processes, Replays, Residue, ServerClocks, ThroughProxy,
+    OwnServers, Processes, Promise, Replays, Residue, ServerClocks, ThroughProxy,
 };
 use lock_conformance::{Ability, Harness, Missing};
 use lock_core::{Client, Options, Result};
 
-use super::Backend;
 use super::own::{Network, Own};
+use super::{AdminAbilities, Backend};
 use crate::clock;
 use crate::holder::Program;
 use crate::owned::{Clock, Persistence, Settings};
@@ -24,6 +24,7 @@ use crate::this_program::ThisProgram;
 pub(super) struct OnServer<B> {
     backend: Arc<B>,
     server: Server,
+    admin: AdminAbilities,
 }
 
 #[async_trait]
@@ -44,6 +45,10 @@ impl<B: Backend> Harness for OnServer<B> {
         self.backend.proven_at_once()
     }
 
+    fn promised(&self) -> Vec<Promise> {
+        self.backend.promised()
+    }
+
     fn server_ended(&self) -> Option<String> {
         self.server.ended()
     }
@@ -57,24 +62,24 @@ impl<B: Backend> Harness for OnServer<B> {
     }
 
     fn can_forget(self: Arc<Self>) -> Ability<dyn Forget> {
-        self.backend.can_forget(&self.server)
+        self.admin.forget.clone()
     }
 
     fn can_count(self: Arc<Self>) -> Ability<dyn Count> {
-        self.backend.can_count(&self.server)
+        self.admin.count.clone()
     }
 
     fn can_count_residue(self: Arc<Self>) -> Ability<dyn Residue> {
-        self.backend.can_count_residue(&self.server)
+        self.admin.residue.clone()
     }
 
     fn can_age(self: Arc<Self>) -> Ability<dyn Age> {
-        self.backend.can_age(&self.server)
+        self.admin.age.clone()
     }
 
     fn can_interrupt(self: Arc<Self>) -> Ability<dyn Interrupt> {
         self.is_ours_to(<dyn Interrupt>::WHAT)?;
-        self.backend.can_interrupt(&self.server)
+        self.admin.interrupt.clone()
     }
 
     fn can_use_proxy(self: Arc<Self>) -> Ability<dyn ThroughProxy> {
@@ -123,7 +128,8 @@ impl<B: Backend> Harness for OnServer<B> {
 
 impl<B: Backend> OnServer<B> {
     pub(super) fn new(backend: B, server: Server) -> OnServer<B> {
-        OnServer { backend: Arc::new(backend), server }
+        let admin = backend.admin(&server);
+        OnServer { backend: Arc::new(backend), server, admin }
     }
 
     /// Checks that the server was started here, from a program: only then may a case do this to it, or start another.

@@ -1,21 +1,29 @@
 //! The lease is kept while its holder lives, and its loss is told before any other client can hold the lock.
 
-use std::collections::HashSet;
-use std::sync::Arc;
+mod lost;
+mod standstill;
+
 use std::time::{Duration, Instant};
 
 use lock_core::{Ending, ErrorKind, Event, LossReason, Options};
 use tokio::sync::{mpsc, watch};
 
-use super::work::Endless;
 use crate::bounds;
 use crate::case::{Case, case};
-use crate::harness::{Forget, OwnServers};
-use crate::setting::{Setting, joined, lost_at_its_end, lost_in_time, ms, renewed};
-use crate::suspendable::Suspendable;
+use crate::setting::{Setting, lost_at_its_end, ms};
 use crate::timing::{
     Answered, Returned, assert_in_time, assert_lost_for, panic_on_purpose, released, still_held, too_late,
     until, within,
+};
+use lost::{
+    a_dead_server_means_lost_at_the_deadline, a_forgotten_lock_is_lost_at_the_next_renewal,
+    a_release_that_a_dead_server_did_not_answer_goes_on, at_risk_comes_before_lost,
+    protect_drops_the_work_when_the_lock_goes,
+};
+use standstill::{
+    a_dedicated_client_outlives_a_stalled_executor, a_loss_that_a_stalled_executor_brings_is_told_once,
+    a_stalled_executor_is_told_at_its_next_step, a_suspend_is_noticed,
+    clients_whose_clocks_are_hours_apart_agree,
 };
 
 pub(crate) const CASES: &[Case] = &[
@@ -184,31 +192,6 @@ async fn validity_counts_from_before_the_attempt(s: Setting) {
     }
 }
 
-async fn a_forgotten_lock_is_lost_at_the_next_renewal(s: Setting, admin: Arc<dyn Forget>) {
-    let (name, client, ttl) = (s.name(), s.client().await, ttl_of_renewals(&s));
-    let lock = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
-    let guard = lock.acquire().answered().await;
-    admin.forget(&name).await;
-    let cause = within("the loss", bounds::next_renewal(ttl), guard.lost()).await;
-    assert!(matches!(cause, LossReason::Gone | LossReason::Taken | LossReason::Session), "{cause}");
-    assert!(!guard.is_held() && guard.valid_for().is_zero());
-    assert_eq!(guard.lost().await, cause, "it never changes");
-    assert_eq!(guard.release().await, Ending::Expired);
-}
-
-async fn protect_drops_the_work_when_the_lock_goes(s: Setting, admin: Arc<dyn Forget>) {
-    let name = s.name();
-    let guard = s.hold(&name).await;
-    assert_eq!(guard.protect(async { 7 }).await.expect("it is held"), 7);
-    let endless = Endless::default();
-    let work = endless.work();
-    admin.forget(&name).await;
-    let limit = bounds::next_renewal(s.ttl());
-    let lost = within("the loss", limit, guard.protect(work)).await.expect_err("the lock is gone");
-    assert_eq!((lost.kind(), endless.drops()), (ErrorKind::Lost, 1));
-    assert!(guard.protect(async { panic!("not polled") }).await.is_err());
-}
-
 async fn run_acquires_protects_and_releases(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
     let lock = s.lock(&client, &name).build().expect("fine terms");
@@ -239,136 +222,6 @@ async fn run_acquires_protects_and_releases(s: Setting) {
         .await;
 }
 
-async fn a_dead_server_means_lost_at_the_deadline(s: Setting, servers: Arc<dyn OwnServers>) {
-    let name = s.name();
-    let mut server = servers.start().await;
-    let client = server.open(Options::default()).answered().await;
-    let guard = s.hold_by(&client, &name).await;
-    tokio::time::sleep(s.ttl()).await;
-    renewed(&guard, s.ttl()).await;
-    let (asked, left) = (Instant::now(), guard.valid_for());
-    server.pause();
-    let cause = lost_in_time(&guard, &s.info, s.ttl()).await;
-    assert_eq!(cause, LossReason::Expired);
-    assert!(asked.elapsed() >= left, "given up after {:?} of {left:?}", asked.elapsed());
-    assert!(!guard.is_held());
-    let released = Instant::now();
-    assert_eq!(guard.release().await, Ending::Expired);
-    assert_in_time!(released.elapsed() < ms(200), "release took {:?} with a dead server", released.elapsed());
-    server.resume();
-    let other = server.open(Options::default()).answered().await;
-    let lock = s.lock(&other, &name).build().expect("fine terms");
-    drop(within("it is free again", s.ttl() * 4 + ms(2000), lock.acquire()).answered().await);
-}
-
-/// The release continues in the background, whether its caller waits, has given up, or has only dropped the guard. The
-/// lease would have kept the name for much longer.
-async fn a_release_that_a_dead_server_did_not_answer_goes_on(s: Setting, servers: Arc<dyn OwnServers>) {
-    let mut server = servers.start().await;
-    let (failing, mut failed) = watch::channel(HashSet::new());
-    let options = Options::default().patience(ms(200)).observer(move |event| {
-        if let Event::Trouble { name, operation: "release", .. } = event {
-            failing.send_modify(|failed| _ = failed.insert((*name).clone()));
-        }
-    });
-    let client = server.open(options).answered().await;
-    let ttl = Duration::from_secs(25).min(client.info().max_ttl);
-    let locks = [s.name(), s.name(), s.name()]
-        .map(|name| client.lock(name.as_str()).ttl(ttl).build().expect("fine terms"));
-    let mut guards = Vec::new();
-    for lock in &locks {
-        guards.push(lock.acquire().answered().await);
-    }
-    let other = server.open(Options::default()).answered().await;
-    let [waits, gives_up, drops] = <[_; 3]>::try_from(guards).expect("three");
-    server.pause();
-    let (waits, gives_up) = (tokio::spawn(waits.release()), tokio::spawn(gives_up.release()));
-    drop(drops);
-    let all_failed = failed.wait_for(|failed| failed.len() == locks.len());
-    drop(
-        within("each release has met the dead server", ms(1000), all_failed).await.expect("the client lives"),
-    );
-    assert!(!waits.is_finished(), "the lease has not ended");
-    gives_up.abort();
-    server.resume();
-    let resumed = Instant::now();
-    for lock in &locks {
-        let again = s.lock(&other, lock.name()).build().expect("fine terms");
-        let limit = ms(1000).saturating_sub(resumed.elapsed());
-        released(within("it is free again", limit, again.acquire()).answered().await).await;
-    }
-    // The server may not be able to tell which of the releases was in time.
-    waits.await.returned();
-}
-
-async fn at_risk_comes_before_lost(s: Setting, servers: Arc<dyn OwnServers>) {
-    let name = s.name();
-    let mut server = servers.start().await;
-    let client = server.open(Options::default()).answered().await;
-    let guard = s.hold_by(&client, &name).await;
-    // Less than half of the ttl, but as much as possible.
-    let before = s.ttl() * 49 / 100;
-    let risk = tokio::time::timeout(s.ttl() * 2, guard.at_risk(before)).await;
-    assert_in_time!(risk.is_err(), late by s.ttl() / 3, "a lock that is renewed is at risk");
-    server.pause();
-    let cause = within("the risk", s.ttl(), guard.at_risk(before)).await;
-    still_held(&guard);
-    assert_eq!(cause, LossReason::Expired);
-    assert!(guard.valid_for() <= before + ms(5), "{:?}", guard.valid_for());
-    assert_eq!(guard.lost().await, cause);
-    server.resume();
-}
-
-async fn a_stalled_executor_is_told_at_its_next_step(s: Setting) {
-    let name = s.name();
-    let (told, outcome) = std::sync::mpsc::channel();
-    let setting = s.clone();
-    let thread = std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        runtime.block_on(async move {
-            let guard = setting.hold(&name).await;
-            let mut polls = 0;
-            let work = std::future::poll_fn(|context| {
-                polls += 1;
-                // The whole executor stands still for longer than the lease.
-                std::thread::sleep(setting.ttl() * 2);
-                context.waker().wake_by_ref();
-                std::task::Poll::<()>::Pending
-            });
-            let lost = guard.protect(work).await.expect_err("the lease is over");
-            told.send((lost.kind(), guard.is_held(), polls)).expect("the case waits");
-        });
-    });
-    let outcome = tokio::task::spawn_blocking(move || outcome.recv_timeout(Duration::from_secs(20)));
-    let outcome = outcome.await.returned().expect("it came back");
-    assert_eq!(outcome, (ErrorKind::Lost, false, 1), "the work is not polled again");
-    joined(thread);
-}
-
-/// The loss is told to an observer of the client. The work itself has ended before anything else could run.
-async fn a_loss_that_a_stalled_executor_brings_is_told_once(s: Setting) {
-    let (name, setting) = (s.name(), s.clone());
-    let (telling, told) = std::sync::mpsc::channel();
-    let options = Options::default().observer(move |event| {
-        if let Event::Lost { cause, .. } = event {
-            telling.send(*cause).expect("the case waits");
-        }
-    });
-    let thread = std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        runtime.block_on(async move {
-            let client = setting.client_with(options).await;
-            let lock = setting.lock(&client, &name).build().expect("fine terms");
-            let outcome = lock.run(async |_| std::thread::sleep(setting.ttl() * 2)).await;
-            assert_eq!(outcome.expect_err("the lease is over").kind(), ErrorKind::Lost);
-            let left = client.shutdown(setting.ttl() * 4).await;
-            assert_in_time!(left == 0, late by setting.ttl() * 4, "it was not given back within {:?}", setting.ttl() * 4);
-        });
-    });
-    tokio::task::spawn_blocking(move || joined(thread)).await.returned();
-    assert_eq!(told.try_iter().collect::<Vec<_>>(), [LossReason::Expired]);
-}
-
 async fn an_observer_that_panics_costs_no_lock(s: Setting) {
     let options = Options::default().observer(|_| panic_on_purpose("in the observer"));
     let (name, client) = (s.name(), s.client_with(options).await);
@@ -379,66 +232,4 @@ async fn an_observer_that_panics_costs_no_lock(s: Setting) {
     s.is_kept(&guard, &name).await;
     released(guard).await;
     assert!(s.is_free(&name).await);
-}
-
-async fn a_dedicated_client_outlives_a_stalled_executor(s: Setting) {
-    let name = s.name();
-    let setting = s.clone();
-    let thread = std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        runtime.block_on(async move {
-            let client = setting.client_with(Options::default().dedicated()).await;
-            let guard = setting.hold_by(&client, &name).await;
-            std::thread::sleep(setting.ttl() * 3);
-            still_held(&guard);
-            released(guard).await;
-        });
-    });
-    tokio::task::spawn_blocking(move || joined(thread)).await.returned();
-}
-
-/// A suspended machine: its timers stand still, the server's clock doesn't.
-async fn a_suspend_is_noticed(s: Setting) {
-    let name = s.name();
-    let machine = Suspendable::default();
-    let client = s.client_with(Options::default().clock(machine.clock())).await;
-    let ttl = s.ttl() * 10;
-    let lock = client.lock(name.as_str()).ttl(ttl).fixed_lease().build().expect("fine terms");
-    let guard = lock.acquire().answered().await;
-    let lost = guard.lost();
-    tokio::pin!(lost);
-    // Waits until the client has nothing else to wake up for.
-    assert!(tokio::time::timeout(ms(400), &mut lost).await.is_err());
-    machine.sleeps(s.ttl() * 11);
-    let limit = bounds::after_a_suspend(ttl);
-    assert!(!guard.is_held(), "it is lost at the next call");
-    assert_eq!(
-        within("it is told within a second or a tenth of the ttl", limit, lost).await,
-        LossReason::Expired
-    );
-}
-
-/// Nothing that a client's clock shows may reach the server, only durations that are measured with it.
-async fn clients_whose_clocks_are_hours_apart_agree(s: Setting) {
-    let mut clients = Vec::new();
-    for hours in [0, 1, 1000] {
-        let machine = Suspendable::default();
-        machine.sleeps(Duration::from_secs(hours * 3600));
-        clients.push(s.client_with(Options::default().clock(machine.clock())).await);
-    }
-    for (holder, waiter) in [(0, 1), (1, 0), (2, 0), (0, 2), (1, 2), (2, 1)] {
-        let name = s.name();
-        let lock = s.lock(&clients[holder], &name).fixed_lease().build().expect("fine terms");
-        let asked = Instant::now();
-        let guard = lock.acquire().answered().await;
-        let waiting = s.lock(&clients[waiter], &name).build().expect("fine terms");
-        if waiting.try_acquire().answered().await.is_some() {
-            still_held(&guard);
-            panic!("two at a time");
-        }
-        let next = within("the lease ends", s.ttl() * 3 + ms(1000), waiting.acquire()).answered().await;
-        assert!(!guard.is_held() && next.token() > guard.token());
-        assert!(asked.elapsed() > s.ttl() / 2, "it ended after {:?} of {:?}", asked.elapsed(), s.ttl());
-        released(next).await;
-    }
 }

@@ -1,17 +1,18 @@
 //! The rules of the lease server, one by one, and all of them against a simpler model.
 
-use std::collections::HashMap;
+#[path = "../common/mod.rs"]
+mod common;
+mod histories;
+mod model;
+
 use std::time::Duration;
 
+use common::{A, B, NOW, SECOND, TTL, owner, shown};
 use lock_core::driver::{Revoked, When};
 use lock_core::{Label, LossReason};
 use lock_memory::ServerTime;
 use lock_memory::server::lease::{Answer, LeaseServer, Request, TOKEN_MEMORY, Told};
 use lock_memory::server::{Key, Server};
-
-mod common;
-
-use common::{A, B, NOW, SECOND, SplitMix, TTL, owner, shown};
 
 fn attempt(n: u64, ttl: Duration, deadline: ServerTime) -> Request {
     Request::Attempt { key: "n".into(), owner: owner(n), label: Label::new("a test"), ttl, deadline }
@@ -254,155 +255,4 @@ fn names_are_forgotten_an_hour_after_their_token_and_not_before() {
     }
     assert_eq!(server.names(), 1, "each grant looks at a few names in turn, and forgets them");
     assert!(grant_and_release(&mut server, NOW + TOKEN_MEMORY, "n1") > NOW.as_micros());
-}
-
-// ---- against a model ------------------------------------------------------------------------------------------------
-
-/// A lease server in its simplest form: who holds until when. Tokens never fall and never repeat.
-#[derive(Default)]
-struct Model {
-    holder: Option<(u64, ServerTime, u64)>,
-    last_token: u64,
-    /// The owner from which the operator has revoked the lock.
-    stands_for: Option<u64>,
-    revoked: HashMap<u64, ServerTime>,
-    /// The latest deadline of the attempts that made up each owner's last grant.
-    attempts: HashMap<u64, ServerTime>,
-}
-
-impl Model {
-    fn holder(&self, now: ServerTime) -> Option<(u64, ServerTime, u64)> {
-        self.holder.filter(|(_, ends, _)| *ends > now)
-    }
-
-    /// Returns whether owner `n` may release what `holder` holds.
-    fn is_its(&self, holder: u64, n: u64) -> bool {
-        holder == n || (holder == OPERATOR && self.stands_for == Some(n))
-    }
-
-    fn check(&mut self, now: ServerTime, n: u64, ttl: Duration, request: &Request, answer: &Answer) {
-        let held = self.holder(now);
-        match (request, answer) {
-            (Request::Attempt { deadline, .. }, Answer::Refused) => {
-                assert!(now > *deadline || self.revoked.get(&n).is_some_and(|last| deadline <= last));
-            }
-            (Request::Attempt { deadline, .. }, Answer::Granted { token, left }) => {
-                assert!(now <= *deadline && self.revoked.get(&n).is_none_or(|last| deadline > last));
-                let (mut ends, mut latest) = (now + ttl, *deadline);
-                match held {
-                    Some((holder, held_until, held_token)) => {
-                        assert_eq!((holder, held_token), (n, token.get()));
-                        ends = ends.max(held_until);
-                        latest = latest.max(self.attempts[&n]);
-                    }
-                    None => assert!(token.get() > self.last_token && token.get() >= now.as_micros()),
-                }
-                assert_eq!(*left, ends.since(now));
-                self.attempts.insert(n, latest);
-                self.last_token = token.get();
-                self.holder = Some((n, ends, token.get()));
-            }
-            (Request::Attempt { .. }, Answer::Busy { left }) => {
-                let (holder, ends, _) = held.expect("busy without a holder");
-                assert!(holder != n && *left == ends.since(now));
-            }
-            (Request::Renew { .. }, Answer::Renewed { left }) => {
-                let (holder, ends, token) = held.expect("renewed without a holder");
-                let ends = ends.max(now + ttl);
-                assert!(holder == n && *left == ends.since(now));
-                self.holder = Some((n, ends, token));
-            }
-            (Request::Renew { .. }, Answer::Lost(cause)) => {
-                assert!(held.is_none_or(|(holder, ..)| holder != n));
-                match cause {
-                    LossReason::Revoked => assert!(self.revoked.contains_key(&n)),
-                    LossReason::Taken => assert!(held.is_some()),
-                    _ => assert!(held.is_none()),
-                }
-            }
-            (Request::Release { .. }, Answer::Released { .. }) => {
-                assert!(self.is_its(held.expect("released without a holder").0, n));
-                self.holder = None;
-            }
-            (Request::Release { .. }, Answer::NotHeld) => {
-                assert!(held.is_none_or(|(holder, ..)| !self.is_its(holder, n)));
-            }
-            (Request::Revoke { .. }, Answer::Revoked(Revoked::NotHeld)) => {
-                assert!(held.is_none_or(|(holder, ..)| holder != n));
-            }
-            (Request::Revoke { when, .. }, Answer::Revoked(revoked)) => {
-                let (holder, ends, token) = held.expect("revoked without a holder");
-                assert_eq!(holder, n);
-                // Only the last revoke is remembered.
-                self.revoked = HashMap::from([(n, self.attempts[&n])]);
-                match when {
-                    When::Now => self.holder = None,
-                    When::HoldersDeadline => {
-                        assert_eq!(*revoked, Revoked::FreeIn(ends.since(now)));
-                        self.holder = Some((OPERATOR, ends, token));
-                        self.stands_for = Some(n);
-                    }
-                }
-            }
-            (request, answer) => panic!("{request:?} was answered {answer:?}"),
-        }
-    }
-}
-
-const OPERATOR: u64 = 1000;
-
-#[test]
-fn a_thousand_random_histories_fit_the_model() {
-    let mut counted = HashMap::<&str, u64>::new();
-    for seed in 0..1000 {
-        let (mut random, mut server, mut model) = (SplitMix(seed), LeaseServer::default(), Model::default());
-        let (mut now, mut in_flight) = (NOW, Vec::new());
-        for step in 0..200_u64 {
-            now = match random.below(20) {
-                0 => ServerTime::from_micros(now.as_micros() - random.below(20_000_000)),
-                _ => now + Duration::from_micros(random.below(4_000_000)),
-            };
-            // New owners appear while others disappear. Each owner has later and later deadlines.
-            let n = step / 20 + random.below(4);
-            let ttl = Duration::from_micros(1 + random.below(10_000_000));
-            let request = match random.below(8) {
-                0..=2 => attempt(n, ttl, now + Duration::from_micros(random.below(3_000_000) + step)),
-                3..=4 => renew(n, ttl),
-                5 => release(n),
-                6 if random.below(3) == 0 => revoke(n, OPERATOR, When::HoldersDeadline),
-                6 => revoke(n, OPERATOR, When::Now),
-                _ => release(n),
-            };
-            in_flight.push((n, ttl, request));
-            // Some messages arrive late, some twice.
-            let next = random.below(in_flight.len() as u64) as usize;
-            let (n, ttl, request) = match random.below(4) {
-                0 => in_flight[next].clone(),
-                _ => in_flight.swap_remove(next),
-            };
-            in_flight.truncate(6);
-            let answer = ask(&mut server, now, request.clone());
-            model.check(now, n, ttl, &request, &answer);
-            *counted.entry(kind(&answer)).or_default() += 1;
-        }
-    }
-    for kind in ["granted", "busy", "refused", "renewed", "lost", "released", "revoked"] {
-        assert!(
-            counted.get(kind).is_some_and(|count| *count > 1000),
-            "{kind} was hardly tested: {counted:?}"
-        );
-    }
-}
-
-fn kind(answer: &Answer) -> &'static str {
-    match answer {
-        Answer::Granted { .. } => "granted",
-        Answer::Busy { .. } => "busy",
-        Answer::Refused => "refused",
-        Answer::Renewed { .. } => "renewed",
-        Answer::Lost(_) => "lost",
-        Answer::Released { .. } => "released",
-        Answer::Revoked(Revoked::Free | Revoked::FreeIn(_)) => "revoked",
-        _ => "nothing",
-    }
 }

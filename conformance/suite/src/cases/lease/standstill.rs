@@ -1,0 +1,122 @@
+//! The client's executor or machine stands still, or its clock shows another time than others'.
+
+use std::time::{Duration, Instant};
+
+use lock_core::{ErrorKind, Event, LossReason, Options};
+
+use crate::bounds;
+use crate::setting::{Setting, joined, ms};
+use crate::suspendable::Suspendable;
+use crate::timing::{Answered, Returned, assert_in_time, released, still_held, within};
+
+pub(super) async fn a_stalled_executor_is_told_at_its_next_step(s: Setting) {
+    let name = s.name();
+    let (told, outcome) = std::sync::mpsc::channel();
+    let setting = s.clone();
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async move {
+            let guard = setting.hold(&name).await;
+            let mut polls = 0;
+            let work = std::future::poll_fn(|context| {
+                polls += 1;
+                // The whole executor stands still for longer than the lease.
+                std::thread::sleep(setting.ttl() * 2);
+                context.waker().wake_by_ref();
+                std::task::Poll::<()>::Pending
+            });
+            let lost = guard.protect(work).await.expect_err("the lease is over");
+            told.send((lost.kind(), guard.is_held(), polls)).expect("the case waits");
+        });
+    });
+    let outcome = tokio::task::spawn_blocking(move || outcome.recv_timeout(Duration::from_secs(20)));
+    let outcome = outcome.await.returned().expect("it came back");
+    assert_eq!(outcome, (ErrorKind::Lost, false, 1), "the work is not polled again");
+    joined(thread);
+}
+
+/// The loss is told to an observer of the client. The work itself has ended before anything else could run.
+pub(super) async fn a_loss_that_a_stalled_executor_brings_is_told_once(s: Setting) {
+    let (name, setting) = (s.name(), s.clone());
+    let (telling, told) = std::sync::mpsc::channel();
+    let options = Options::default().observer(move |event| {
+        if let Event::Lost { cause, .. } = event {
+            telling.send(*cause).expect("the case waits");
+        }
+    });
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async move {
+            let client = setting.client_with(options).await;
+            let lock = setting.lock(&client, &name).build().expect("fine terms");
+            let outcome = lock.run(async |_| std::thread::sleep(setting.ttl() * 2)).await;
+            assert_eq!(outcome.expect_err("the lease is over").kind(), ErrorKind::Lost);
+            let left = client.shutdown(setting.ttl() * 4).await;
+            assert_in_time!(left == 0, late by setting.ttl() * 4, "it was not given back within {:?}", setting.ttl() * 4);
+        });
+    });
+    tokio::task::spawn_blocking(move || joined(thread)).await.returned();
+    assert_eq!(told.try_iter().collect::<Vec<_>>(), [LossReason::Expired]);
+}
+
+pub(super) async fn a_dedicated_client_outlives_a_stalled_executor(s: Setting) {
+    let name = s.name();
+    let setting = s.clone();
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async move {
+            let client = setting.client_with(Options::default().dedicated()).await;
+            let guard = setting.hold_by(&client, &name).await;
+            std::thread::sleep(setting.ttl() * 3);
+            still_held(&guard);
+            released(guard).await;
+        });
+    });
+    tokio::task::spawn_blocking(move || joined(thread)).await.returned();
+}
+
+/// A suspended machine: its timers stand still, the server's clock doesn't.
+pub(super) async fn a_suspend_is_noticed(s: Setting) {
+    let name = s.name();
+    let machine = Suspendable::default();
+    let client = s.client_with(Options::default().clock(machine.clock())).await;
+    let ttl = s.ttl() * 10;
+    let lock = client.lock(name.as_str()).ttl(ttl).fixed_lease().build().expect("fine terms");
+    let guard = lock.acquire().answered().await;
+    let lost = guard.lost();
+    tokio::pin!(lost);
+    // Waits until the client has nothing else to wake up for.
+    assert!(tokio::time::timeout(ms(400), &mut lost).await.is_err());
+    machine.sleeps(s.ttl() * 11);
+    let limit = bounds::after_a_suspend(ttl);
+    assert!(!guard.is_held(), "it is lost at the next call");
+    assert_eq!(
+        within("it is told within a second or a tenth of the ttl", limit, lost).await,
+        LossReason::Expired
+    );
+}
+
+/// Nothing that a client's clock shows may reach the server, only durations that are measured with it.
+pub(super) async fn clients_whose_clocks_are_hours_apart_agree(s: Setting) {
+    let mut clients = Vec::new();
+    for hours in [0, 1, 1000] {
+        let machine = Suspendable::default();
+        machine.sleeps(Duration::from_secs(hours * 3600));
+        clients.push(s.client_with(Options::default().clock(machine.clock())).await);
+    }
+    for (holder, waiter) in [(0, 1), (1, 0), (2, 0), (0, 2), (1, 2), (2, 1)] {
+        let name = s.name();
+        let lock = s.lock(&clients[holder], &name).fixed_lease().build().expect("fine terms");
+        let asked = Instant::now();
+        let guard = lock.acquire().answered().await;
+        let waiting = s.lock(&clients[waiter], &name).build().expect("fine terms");
+        if waiting.try_acquire().answered().await.is_some() {
+            still_held(&guard);
+            panic!("two at a time");
+        }
+        let next = within("the lease ends", s.ttl() * 3 + ms(1000), waiting.acquire()).answered().await;
+        assert!(!guard.is_held() && next.token() > guard.token());
+        assert!(asked.elapsed() > s.ttl() / 2, "it ended after {:?} of {:?}", asked.elapsed(), s.ttl());
+        released(next).await;
+    }
+}

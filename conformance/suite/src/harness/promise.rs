@@ -1,0 +1,122 @@
+//! What the documents of a backend promise of its servers.
+
+use std::time::Duration;
+
+use lock_core::Info;
+use lock_core::driver::{Fair, Fencing, Lease};
+
+/// What the documents of a backend promise of its servers, whatever their settings are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Promise {
+    /// What a lease belongs to.
+    pub lease: Lease,
+    /// In which order waiters are served.
+    pub fair: Fair,
+    /// How far tokens can be relied on to rise.
+    pub rises: Rises,
+}
+
+impl Promise {
+    /// Whether what a server says of itself agrees with it.
+    pub(crate) fn is_kept_by(&self, info: &Info) -> bool {
+        (self.lease, self.fair) == (info.lease, info.fair) && self.rises.is_kept_by(&info.fencing)
+    }
+}
+
+/// How far tokens can be relied on to rise: the assumptions of [`Fencing`], without its words for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rises {
+    /// As [`Fencing::Always`].
+    Always,
+    /// As [`Fencing::WhileDataIsKept`].
+    WhileDataIsKept {
+        /// How far the clock may be set back at least.
+        clock_step: Duration,
+    },
+    /// As [`Fencing::WhileAMajorityKeepsItsData`].
+    WhileAMajorityKeepsItsData {
+        /// How far the clocks may be set back at least.
+        clock_step: Duration,
+    },
+    /// As [`Fencing::UntilAMajorityLosesItsData`].
+    UntilAMajorityLosesItsData,
+}
+
+impl Rises {
+    fn is_kept_by(self, fencing: &Fencing) -> bool {
+        match (self, fencing) {
+            (Rises::Always, Fencing::Always)
+            | (Rises::UntilAMajorityLosesItsData, Fencing::UntilAMajorityLosesItsData { .. }) => true,
+            (
+                Rises::WhileDataIsKept { clock_step: promised },
+                Fencing::WhileDataIsKept { clock_step, .. },
+            )
+            | (
+                Rises::WhileAMajorityKeepsItsData { clock_step: promised },
+                Fencing::WhileAMajorityKeepsItsData { clock_step, .. },
+            ) => *clock_step >= promised,
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn info(fencing: Fencing, lease: Lease) -> Info {
+        Info::new("a backend", "a server", fencing, lease, HOUR..=HOUR * 2)
+    }
+
+    fn while_data_is_kept(clock_step: Duration) -> Fencing {
+        Fencing::WhileDataIsKept { clock_step, kept: "a test".to_owned() }
+    }
+
+    fn while_a_majority_keeps_its_data(clock_step: Duration) -> Fencing {
+        Fencing::WhileAMajorityKeepsItsData { clock_step, and: "a test".to_owned() }
+    }
+
+    fn until_a_majority_loses_its_data() -> Fencing {
+        Fencing::UntilAMajorityLosesItsData { and: "a test".to_owned() }
+    }
+
+    #[test]
+    fn a_server_keeps_the_promise_of_its_own_kind_only() {
+        let kinds = [
+            (Rises::Always, Fencing::Always),
+            (Rises::WhileDataIsKept { clock_step: HOUR }, while_data_is_kept(HOUR)),
+            (Rises::WhileAMajorityKeepsItsData { clock_step: HOUR }, while_a_majority_keeps_its_data(HOUR)),
+            (Rises::UntilAMajorityLosesItsData, until_a_majority_loses_its_data()),
+        ];
+        for (promised, (rises, _)) in kinds.iter().enumerate() {
+            let promise = Promise { lease: Lease::Lock, fair: Fair::No, rises: *rises };
+            for (said, (_, fencing)) in kinds.iter().enumerate() {
+                let kept = promise.is_kept_by(&info(fencing.clone(), Lease::Lock));
+                assert_eq!(kept, promised == said, "{promise:?}, {fencing:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_clock_may_be_set_back_by_more_than_was_promised_and_by_no_less() {
+        let one = Rises::WhileDataIsKept { clock_step: HOUR };
+        assert!(one.is_kept_by(&while_data_is_kept(HOUR * 2)));
+        assert!(!one.is_kept_by(&while_data_is_kept(HOUR / 2)));
+        let majority = Rises::WhileAMajorityKeepsItsData { clock_step: HOUR };
+        assert!(majority.is_kept_by(&while_a_majority_keeps_its_data(HOUR * 2)));
+        assert!(!majority.is_kept_by(&while_a_majority_keeps_its_data(HOUR / 2)));
+    }
+
+    #[test]
+    fn another_lease_or_another_order_breaks_the_promise() {
+        let promise = Promise { lease: Lease::Session, fair: Fair::PerProcess, rises: Rises::Always };
+        let mut info = info(Fencing::Always, Lease::Session);
+        assert!(!promise.is_kept_by(&info), "waiters are served in no order");
+        info.fair = Fair::PerProcess;
+        assert!(promise.is_kept_by(&info));
+        info.lease = Lease::Lock;
+        assert!(!promise.is_kept_by(&info));
+    }
+}
