@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use lock_core::driver::{Claim, Entry, Lease, Queueing};
 use lock_core::{Client, Guard, Info, Lock, LockBuilder, LossReason, Name, Options, Owner, Random};
 
+use crate::bounds;
 use crate::claims::{self, Terms};
 use crate::environment::FULL;
 use crate::harness::Harness;
@@ -157,6 +158,11 @@ const TOLD: Duration = ms(150);
 /// Returns why a lock is lost that is no longer prolonged. Panics if that isn't told when the guard's time is over.
 pub(crate) async fn lost_at_its_end(guard: &Guard) -> LossReason {
     within("the loss, when the guard's time is over", guard.valid_for() + TOLD, guard.lost()).await
+}
+
+/// Returns why a lock is lost that is no longer prolonged. For cases that need the loss, and are not about its time.
+pub(crate) async fn lost_eventually(guard: &Guard) -> LossReason {
+    within("the loss", guard.valid_for() + bounds::EVENTUALLY, guard.lost()).await
 }
 
 /// Returns why a lock is lost whose server answers no request from now on. Panics if that isn't told when the guard's

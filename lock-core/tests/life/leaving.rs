@@ -7,6 +7,37 @@ use crate::scripted::{Script, busy, client, granted, held, ms, pass, released, u
 use crate::{PATIENCE, TTL, acquired, lock};
 
 #[tokio::test(start_paused = true)]
+async fn a_guard_that_is_dropped_is_released_at_once() {
+    let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
+    let client = client(&script).await;
+    let mut dropped = Vec::new();
+    for _ in 0..6 {
+        let guard = acquired(&client).await;
+        pass(ms(100)).await;
+        dropped.push(u64::try_from(client.clock().now().since_origin().as_millis()).unwrap());
+        drop(guard);
+        pass(ms(100)).await;
+    }
+    assert_eq!(script.times_of("release"), dropped);
+}
+
+/// Soon at first, and less and less often.
+#[tokio::test(start_paused = true)]
+async fn a_release_that_is_not_answered_is_repeated_after_a_pause_that_grows() {
+    let unanswered = || unknown(ms(200));
+    let script =
+        Script::new([granted(TTL)], [held(TTL)], [unanswered(), unanswered(), unanswered(), released()]);
+    let client = client(&script).await;
+    drop(acquired(&client).await);
+    assert_eq!(client.shutdown(TTL).await, 0);
+    let releases = script.times_of("release");
+    let pauses: Vec<_> = releases.windows(2).map(|pair| pair[1] - pair[0] - 200).collect();
+    let [first, second, third] = pauses[..] else { panic!("{releases:?}") };
+    let doubles = (10..=20).contains(&first) && (20..=40).contains(&second) && (40..=80).contains(&third);
+    assert!(doubles, "{pauses:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_attempt_of_unknown_outcome_is_released_at_once_and_after_its_patience() {
     let script = Script::new([unknown(PATIENCE / 2)], [held(TTL)], [released()]);
     let client = client(&script).await;

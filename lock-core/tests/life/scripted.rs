@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::driver::{
     Attempt, Busy, Claim, Driver, Entry, Fencing, Finding, Grant, Info, Inspection, Lease, RandomSource,
-    Release, Renewal, Request, Revocation, Revoked, Time, Timer, Watched,
+    Release, Renewal, Request, Revocation, Revoked, Time, Timer, Wakes, Watched,
 };
 use lock_core::{
     Client, Clock, Effect, Error, FencingToken, Instant, Name, Options, OwnerBytes, Random, Result,
@@ -98,6 +98,8 @@ pub(crate) struct Script {
     pub(crate) shown: Mutex<Shown>,
     /// What leases belong to: to each lock, unless the test sets this before it opens its client.
     pub(crate) lease: OnceLock<Lease>,
+    /// How a waiter learns of a release: it has to look, unless the test sets this before it opens its client.
+    pub(crate) wakes: OnceLock<Wakes>,
     /// By how much the client's clock is ahead of its timers, in milliseconds.
     jumped: Arc<AtomicU64>,
     /// The next call of this kind panics.
@@ -186,7 +188,8 @@ pub(crate) async fn client_with(script: &Arc<Script>, options: Options) -> Clien
 
 pub(crate) fn driver(script: &Arc<Script>, clock: Clock) -> Scripted {
     let lease = *script.lease.get_or_init(|| Lease::Lock);
-    let info = Info::new("scripted", "", Fencing::Always, lease, ms(10)..=Duration::from_secs(3600));
+    let mut info = Info::new("scripted", "", Fencing::Always, lease, ms(10)..=Duration::from_secs(3600));
+    info.wakes = *script.wakes.get_or_init(|| Wakes::Polled);
     Scripted { script: script.clone(), info: Arc::new(info), clock }
 }
 

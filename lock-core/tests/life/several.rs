@@ -25,6 +25,14 @@ async fn acquired(locks: &MultiLock) -> Option<Result<MultiGuard>> {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_wait_for_all_is_one_wait_and_ends_in_time() {
+    let ((_, a), (_, b)) = (server((ms(80), granted(TTL).1)).await, server(busy()).await);
+    let error = both(a.lock("a").ttl(TTL), b.lock("b").ttl(TTL)).wait(ms(300)).acquire().await.unwrap_err();
+    assert_eq!((error.kind(), error.name().unwrap().as_str()), (ErrorKind::Timeout, "b"), "{error:?}");
+    assert_eq!(a.clock().now().since_origin(), ms(300));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_caller_that_does_not_get_all_keeps_none_for_its_min_hold() {
     for what in ["try", "wait", "drop"] {
         let ((script, a), (_, b)) = (server(granted(TTL)).await, server(busy()).await);

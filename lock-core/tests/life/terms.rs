@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_core::driver::Lease;
-use lock_core::{ErrorKind, LossReason};
+use lock_core::{Ending, ErrorKind, LossReason};
 
 use crate::scripted::{Script, busy, client, granted, granted_of_old, held, ms, pass, released};
 use crate::{TTL, lost};
@@ -36,6 +36,19 @@ async fn a_fixed_lease_ends_at_its_time_whatever_the_server_has() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_fixed_lease_ends_to_the_millisecond() {
+    for _ in 0..6 {
+        let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
+        let client = client(&script).await;
+        let guard = client.lock("n").ttl(TTL).fixed_lease().build().unwrap().acquire().await.unwrap();
+        assert_eq!(lost(&guard).await, LossReason::Expired);
+        // Less 1 % and 2 ms, counted from before the attempt.
+        assert_eq!(client.clock().now().since_origin(), ms(2968));
+        assert!(script.times_of("renew").is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn max_hold_ends_it_to_the_millisecond() {
     let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
     let client = client(&script).await;
@@ -56,6 +69,17 @@ async fn min_hold_goes_on_renewing() {
     assert_eq!(client.shutdown(ms(6000)).await, 0);
     assert_eq!(script.times_of("release"), [5000]);
     assert!(script.times_of("renew").len() >= 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_is_answered_when_min_hold_is_over() {
+    let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
+    let client = client(&script).await;
+    let guard = client.lock("n").ttl(TTL).min_hold(ms(5000)).build().unwrap().acquire().await.unwrap();
+    pass(ms(100)).await;
+    assert_eq!(guard.release().await, Ending::Released);
+    assert_eq!(script.times_of("release"), [5000]);
+    assert_eq!(client.clock().now().since_origin(), ms(5001));
 }
 
 /// When `run` returns, nothing is left to a runtime that may end.

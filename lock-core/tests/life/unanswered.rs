@@ -47,6 +47,21 @@ async fn a_renewal_of_a_lock_that_is_lost_meanwhile_is_answered_when_that_is_kno
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_release_of_a_lost_lock_is_answered_at_once() {
+    for lease in [Lease::Lock, Lease::Session] {
+        for later in [ms(0), PATIENCE * 2] {
+            let (_script, client) = dead_after_the_grant(lease).await;
+            let guard = acquired(&client).await;
+            lost(&guard).await;
+            pass(later).await;
+            let asked = client.clock().now();
+            assert_eq!(guard.release().await, Ending::Expired, "{lease:?}");
+            assert_eq!(client.clock().now(), asked, "{lease:?}, {later:?} after the loss");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_of_several_guards_of_a_lost_lock_is_released_at_once() {
     for lease in [Lease::Lock, Lease::Session] {
         let (_script, client) = dead_after_the_grant(lease).await;

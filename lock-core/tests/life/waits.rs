@@ -22,6 +22,38 @@ async fn a_wait_that_runs_out_tells_contention_from_trouble() {
     assert!(error.to_string().contains("no answer"), "{error}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_wait_ends_to_the_millisecond() {
+    let silent = || unknown::<Attempt>(ms(60_000));
+    for (what, attempt, wait, told) in [
+        ("held", busy(), 700, 700),
+        // The answer comes after 1 ms.
+        ("held", busy(), 0, 1),
+        ("trouble", unknown(ms(100)), 700, 700),
+        ("silence", silent(), 250, 250),
+        ("silence", silent(), 100, 100),
+        // However short the wait is, the server has this long for its first answer.
+        ("silence", silent(), 99, 100),
+        ("silence", silent(), 0, 100),
+    ] {
+        let script = Script::new([attempt], [held(TTL)], [released()]);
+        let client = client(&script).await;
+        let error = client.lock("n").ttl(TTL).wait(ms(wait)).build().unwrap().acquire().await.unwrap_err();
+        assert_eq!(error.kind() == ErrorKind::Timeout, what == "held", "{what}: {error:?}");
+        assert_eq!(client.clock().now().since_origin(), ms(told), "{what}, for a wait of {wait} ms");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_of_zero_is_enough_for_an_answer_in_100_ms() {
+    for (takes, is_granted) in [(99, true), (101, false)] {
+        let script = Script::new([(ms(takes), granted(TTL).1)], [held(TTL)], [released()]);
+        let client = client(&script).await;
+        let outcome = client.lock("n").ttl(TTL).wait(ms(0)).build().unwrap().acquire().await;
+        assert_eq!(outcome.is_ok(), is_granted, "{outcome:?} after {takes} ms");
+    }
+}
+
 /// The script's server shows no holder to an inspection: the answer to an attempt has to be enough.
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_runs_out_names_the_holder_that_an_attempt_showed() {

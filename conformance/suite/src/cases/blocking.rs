@@ -6,10 +6,11 @@ use std::time::Duration;
 use lock_core::{Ending, ErrorKind, LossReason, MultiLock, Options};
 
 use super::cancellation::takes_less_than_the_last_wait;
+use crate::bounds;
 use crate::case::{Case, case};
 use crate::harness::Forget;
 use crate::setting::{Setting, ms};
-use crate::timing::{Answered, still_held, too_late, until};
+use crate::timing::{Answered, still_held, until};
 
 pub(crate) const CASES: &[Case] = &[
     case!(threads_without_async_hold_locks, [B19]),
@@ -82,12 +83,11 @@ async fn a_dedicated_client_needs_no_runtime(s: Setting) {
 async fn a_blocking_holder_is_told_of_its_loss(s: Setting, admin: Arc<dyn Forget>) {
     let (name, client) = (s.name(), s.client().await);
     let lock = s.lock(&client, &name).build().expect("fine terms");
-    let limit = s.ttl() * 2;
     let runtime = tokio::runtime::Handle::current();
     on_a_plain_thread(move || {
         let lost = lock.blocking_run(|guard| {
             runtime.block_on(admin.forget(&name));
-            let Some(cause) = guard.blocking_lost(limit) else { too_late(limit, "the loss") };
+            let cause = guard.blocking_lost(bounds::EVENTUALLY).expect("it is told");
             assert!(matches!(cause, LossReason::Gone | LossReason::Session), "{cause}");
             assert_eq!(guard.check().expect_err("the lock is lost").kind(), ErrorKind::Lost);
         });

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use lock_core::driver::{Lease, Revoked, Wakes, When};
 use lock_core::{Ending, ErrorKind, Guard, Lock, LossReason, Name, OwnerBytes};
 
+use crate::bounds;
 use crate::case::{Case, case};
 use crate::setting::{Setting, ms};
 use crate::timing::{
@@ -63,7 +64,7 @@ async fn a_revoked_lock_is_free_at_its_holders_deadline(s: Setting) {
     // Whenever the lock is free from now on, its holder has been told.
     let taken = within("it becomes free", s.ttl() * 4 + ms(1000), lock.acquire()).answered().await;
     assert!(!guard.is_held(), "another client holds it and the holder was not told");
-    assert_lost_for(within("told", ms(1000), guard.lost()).await, LossReason::Revoked);
+    assert_lost_for(within("told", bounds::EVENTUALLY, guard.lost()).await, LossReason::Revoked);
     assert_eq!(guard.release().await, Ending::Expired);
     still_held(&taken);
 }
@@ -71,7 +72,8 @@ async fn a_revoked_lock_is_free_at_its_holders_deadline(s: Setting) {
 async fn a_lock_broken_now_is_free_at_once(s: Setting) {
     let (name, other) = (s.name(), s.client().await);
     let client = s.client().await;
-    let held = client.lock(name.as_str()).ttl(s.long()).build().expect("fine terms");
+    // Its end is too far away to free the lock for the waiter, and its next renewal is near.
+    let held = client.lock(name.as_str()).ttl(s.ttl() * 6).build().expect("fine terms");
     let guard = held.acquire().answered().await;
     let lock = other.lock(name.as_str()).ttl(s.long()).build().expect("fine terms");
     let waiter = tokio::spawn({
@@ -83,7 +85,7 @@ async fn a_lock_broken_now_is_free_at_once(s: Setting) {
     assert_eq!(lock.revoke(&holder.owner, When::Now).answered().await, Revoked::Free);
     let successor = within("the waiter has it", ms(1000), waiter).await.returned().expect("the server is up");
     assert!(successor.token() > guard.token(), "only the token is between them");
-    within("the holder is told at its next renewal", s.ttl() * 12, guard.lost()).await;
+    within("the holder is told at its next renewal", bounds::EVENTUALLY, guard.lost()).await;
     assert_eq!(guard.release().await, Ending::Expired);
     still_held(&successor);
 }
@@ -123,11 +125,12 @@ async fn held_for_long(s: &Setting, name: &Name) -> Guard {
     guard
 }
 
-/// Returns until when a holder is told of a revoke: at once, or at its next look.
+/// Returns until when a holder is told of a revoke: at once, or at its next renewal. A holder whose renewal does not
+/// tell it is told of another cause, when its lease ends.
 fn told_within(s: &Setting) -> Duration {
     match s.info.wakes {
         Wakes::Pushed => ms(1000),
-        _ => ms(2500),
+        _ => bounds::EVENTUALLY,
     }
 }
 
@@ -164,10 +167,8 @@ async fn a_revoked_holder_that_has_stopped_frees_the_name(s: Setting) {
     if early.is_ok() {
         freed_early(deadline);
     }
-    let ended = Instant::now();
     assert_eq!(guard.release().await, Ending::Expired);
     let taken = within("the waiter has it", ms(1000), waiter).await.returned().expect("the server is up");
-    assert_in_time!(ended.elapsed() < ms(1000), "after {:?}", ended.elapsed());
     still_held(&taken);
 }
 
@@ -214,8 +215,11 @@ async fn only_the_holder_that_was_seen_is_revoked(s: Setting) {
             assert_eq!(lock.revoke(holder, when).answered().await, Revoked::NotHeld, "it is another's");
         }
     }
-    until("its holder continues to renew", s.ttl() * 4, || async { second.valid_for() > s.ttl() * 3 / 4 })
-        .await;
+    let renewed = || async {
+        still_held(&second);
+        second.valid_for() > s.ttl() * 3 / 4
+    };
+    until("its holder continues to renew", bounds::EVENTUALLY, renewed).await;
     released(second).await;
 
     // The lock is revoked already. What replaces it on the server keeps the deadline.

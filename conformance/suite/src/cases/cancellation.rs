@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use lock_core::driver::Queueing;
 use lock_core::{Client, Ending, ErrorKind, Name, Options};
 
+use crate::bounds;
 use crate::case::{Case, case};
 use crate::harness::Residue;
 use crate::setting::{Setting, joined, ms};
@@ -32,9 +33,10 @@ pub(crate) const CASES: &[Case] = &[
     case!(names_leave_no_residue, [B27, B28, B29]; load Heavy),
 ];
 
-/// Waits until the lock is free, which it must be at once or soon: no client that went away may have it.
+/// Waits until the lock is free, which it must be long before a lease of [`Setting::long`] ends: no client that went
+/// away may have it.
 async fn comes_free(s: &Setting, name: &Name) {
-    until("it is free", ms(1500), || s.is_free(name)).await;
+    until("it is free", bounds::before_the_end(s.long()), || s.is_free(name)).await;
 }
 
 /// Polls `future` at most `times` times. Returns whether it was done by then.
@@ -150,7 +152,7 @@ async fn a_dropped_waiter_leaves_nothing(s: Setting) {
         let _: Result<_, _> = tokio::time::timeout(ms(n), lock.acquire()).await;
     }
     let lock = s.lock(&client, &name).build().expect("fine terms");
-    until("no waiter is left", ms(1000), || async {
+    until("no waiter is left", bounds::EVENTUALLY, || async {
         lock.inspect().answered().await.waiters.is_none_or(|waiters| waiters.is_empty())
     })
     .await;
@@ -176,7 +178,7 @@ async fn release_dropped_at_every_await_still_releases(s: Setting) {
 async fn a_guard_dropped_on_a_thread_without_runtime_releases(s: Setting) {
     for options in [Options::default(), Options::default().dedicated()] {
         let (name, client) = (s.name(), s.client_with(options).await);
-        let guard = s.hold_by(&client, &name).await;
+        let guard = s.hold_long_by(&client, &name).await;
         let thread = std::thread::spawn(move || drop(guard));
         tokio::task::spawn_blocking(move || joined(thread)).await.returned();
         comes_free(&s, &name).await;
@@ -185,7 +187,7 @@ async fn a_guard_dropped_on_a_thread_without_runtime_releases(s: Setting) {
 
 async fn a_guard_dropped_in_a_panic_releases(s: Setting) {
     let name = s.name();
-    let guard = s.hold(&name).await;
+    let guard = s.hold_long(&name).await;
     let task = tokio::spawn(async move {
         let _guard = guard;
         panic_on_purpose("with a guard in hand");
@@ -215,7 +217,10 @@ async fn a_guard_dropped_after_its_runtime_ends_with_the_ttl(s: Setting) {
     let held = name.clone();
     let guard = in_a_runtime_that_ends(async move { setting.hold(&held).await }).await;
     assert!(!guard.is_held(), "nothing renews it any more");
-    assert_eq!(within("it is told", ms(100), guard.lost()).await, lock_core::LossReason::RuntimeEnded);
+    assert_eq!(
+        within("it is told", bounds::EVENTUALLY, guard.lost()).await,
+        lock_core::LossReason::RuntimeEnded
+    );
     drop(guard);
     until("the ttl frees it", s.ttl() * 3 + ms(1000), || s.is_free(&name)).await;
 }
@@ -274,7 +279,7 @@ async fn a_shut_down_client_leaves_nothing(s: Setting) {
     let lock = client.lock(busy.as_str()).ttl(Duration::from_secs(25)).build().expect("fine terms");
     let waiter = tokio::spawn(async move { lock.acquire().await });
     tokio::time::sleep(ms(50)).await;
-    assert_eq!(within("the shutdown", ms(2000), client.shutdown(ms(1500))).await, 0);
+    assert_eq!(client.shutdown(bounds::EVENTUALLY).await, 0);
     let turned_away = waiter.await.returned().expect_err("it was waiting");
     assert!(matches!(turned_away.kind(), ErrorKind::Unavailable { .. }), "{turned_away:?}");
     assert!(s.is_free(&held).await, "a shutdown releases a lock whose guard was dropped");
@@ -288,10 +293,11 @@ async fn shutdown_does_not_take_a_lock_from_its_guard(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
     let guard = s.hold_by(&client, &name).await;
     assert_eq!(client.shutdown(ms(50)).await, 1);
-    tokio::time::sleep(s.ttl() * 2).await;
+    // For longer than a lease lasts that is not renewed.
+    tokio::time::sleep(s.ttl() * 4 / 3).await;
     still_held(&guard);
     released(guard).await;
-    assert_eq!(client.shutdown(ms(1000)).await, 0);
+    assert_eq!(client.shutdown(bounds::EVENTUALLY).await, 0);
 }
 
 /// Names are released, dropped and cancelled, with two clients on each. Nothing but tokens may remain.
@@ -318,5 +324,6 @@ async fn names_leave_no_residue(s: Setting, admin: Arc<dyn Residue>) {
             outcome.returned();
         }
     }
-    until("everything is gone", ms(5000), || async { admin.residue().await <= before }).await;
+    until("everything is gone", bounds::cleared(s.long()), || async { admin.residue().await <= before })
+        .await;
 }

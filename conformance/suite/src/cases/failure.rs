@@ -32,11 +32,10 @@ async fn a_dead_server_is_an_error_and_no_contention(s: Setting, servers: Arc<dy
     let looked = lock.try_acquire().await.map(drop).expect_err("the server is dead");
     assert!(matches!(looked.kind(), ErrorKind::Unavailable { .. }), "{looked:?}");
     let started = Instant::now();
-    let waited = lock.acquire().await.map(drop).expect_err("the server is dead");
+    let waited = within("its wait is over", bounds::EVENTUALLY, lock.acquire()).await;
+    let waited = waited.map(drop).expect_err("the server is dead");
     assert!(matches!(waited.kind(), ErrorKind::Unavailable { .. }), "{waited:?}");
-    let waited = started.elapsed();
-    assert!(waited >= ms(300), "{waited:?}");
-    assert_in_time!(waited < bounds::wait(ms(300)), "{waited:?}");
+    assert!(started.elapsed() >= ms(300), "{:?}", started.elapsed());
     assert!(lock.inspect().await.is_err());
     server.start(Data::Lost);
     let wait = server.recovers_in() + Duration::from_secs(5);
@@ -56,7 +55,9 @@ async fn a_server_that_does_not_answer_is_an_error_in_time(s: Setting, servers: 
     let started = Instant::now();
     let waited = lock.acquire().await.map(drop).expect_err("the server does not answer");
     assert!(matches!(waited.kind(), ErrorKind::Unavailable { .. }), "{waited:?}");
-    assert_in_time!(started.elapsed() < bounds::wait(wait), "{:?} for a wait of {wait:?}", started.elapsed());
+    // The caller does not have to wait until the request is given up.
+    let longest = bounds::patience(ttl) / 2;
+    assert_in_time!(started.elapsed() < longest, "{:?} for a wait of {wait:?}", started.elapsed());
     let lock = s.lock(&client, &s.name()).build().expect("fine terms");
     let started = Instant::now();
     let looked = lock.try_acquire().await.map(drop).expect_err("the server does not answer");

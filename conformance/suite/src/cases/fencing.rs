@@ -5,9 +5,10 @@ use std::sync::Arc;
 use lock_core::driver::Fencing;
 use lock_core::{Fence, FencingToken, Info, Options};
 
+use crate::bounds;
 use crate::case::{Case, case};
 use crate::harness::{Data, Durable, Forget, OwnServer, OwnServers};
-use crate::setting::{Setting, lost_at_its_end, ms};
+use crate::setting::{Setting, lost_eventually, ms};
 use crate::timing::{Answered, released, until, within};
 
 pub(crate) const CASES: &[Case] = &[
@@ -48,7 +49,7 @@ async fn tokens_rise_after_expiry(s: Setting) {
     let lock = s.lock(&client, &name).fixed_lease().build().expect("fine terms");
     let guard = lock.acquire().answered().await;
     let first = guard.token();
-    lost_at_its_end(&guard).await;
+    lost_eventually(&guard).await;
     let next = client.lock(name.as_str()).ttl(s.ttl()).wait(s.ttl() * 20).build().expect("fine terms");
     let guard = next.acquire().await.expect("free one ttl later");
     assert!(guard.token() > first);
@@ -114,5 +115,5 @@ async fn a_late_write_is_refused_by_the_resource(s: Setting, admin: Arc<dyn Forg
     resource.accept(second.token()).expect("the successor");
     let stale = resource.accept(first.token()).expect_err("the predecessor's write comes late");
     assert_eq!((stale.offered, stale.highest), (first.token(), second.token()));
-    until("the first holder is told", s.ttl() * 3 + ms(500), || async { !first.is_held() }).await;
+    until("the first holder is told", bounds::EVENTUALLY, || async { !first.is_held() }).await;
 }

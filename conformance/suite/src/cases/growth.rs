@@ -9,6 +9,7 @@ use lock_core::{Client, Ending, ErrorKind, Guard};
 use tokio::task::JoinSet;
 
 use super::names::pass_through;
+use crate::bounds;
 use crate::case::{Case, case};
 use crate::harness::{Age, Count, Residue};
 use crate::setting::{Setting, ms};
@@ -39,10 +40,11 @@ async fn names_that_are_used_once_leave_their_tokens_only(
     waits_in_vain(&s, &client).await;
     let (before, tasks) = (records.kept().await, tasks());
     pass_through(&s, &client, &run, 0..names).await;
-    until("nothing but tokens is left", ms(5000), || async { left.residue().await <= residue }).await;
+    let cleared = || async { left.residue().await <= residue };
+    until("nothing but tokens is left", bounds::cleared(s.long()), cleared).await;
     let kept = records.kept().await.saturating_sub(before);
     assert!(kept <= names as u64, "{kept} things are left of {names} names");
-    until("no task is left", ms(4000), || async { self::tasks() <= tasks }).await;
+    until("no task is left", bounds::EVENTUALLY, || async { self::tasks() <= tasks }).await;
 
     records.age(OLD).await;
     let lock = s.lock(&client, &s.name()).build().expect("fine terms");

@@ -7,7 +7,7 @@ use lock_core::{Client, DEFAULT_TTL, ErrorKind, Guard, LockBuilder, MAX_NAME, Na
 use tokio::task::JoinSet;
 
 use crate::case::{Case, case};
-use crate::setting::{Setting, is_full_run, lost_at_its_end, ms};
+use crate::setting::{Setting, is_full_run, lost_eventually, ms};
 use crate::timing::{Answered, released, still_held, until};
 
 pub(crate) const CASES: &[Case] = &[
@@ -238,7 +238,7 @@ async fn the_shortest_ttl_is_held_and_ends(s: Setting) {
         let lock =
             client.lock(name.as_str()).ttl(s.info.min_ttl + odd).fixed_lease().build().expect("inside");
         let guard = lock.acquire().answered().await;
-        lost_at_its_end(&guard).await;
+        lost_eventually(&guard).await;
         assert!(!guard.is_held());
         drop(guard);
     }

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use lock_core::driver::{Lease, Wakes};
 use lock_core::{Client, Effect, Ending, ErrorKind, FencingToken, Lock, Name, Options, Random};
 
+use crate::bounds;
 use crate::case::{Case, case};
 use crate::harness::{OneTrip, Replays, ThroughProxy};
 use crate::proxy::{Direction, Fault, Proxy};
-use crate::setting::{Setting, lost_at_its_end, ms};
+use crate::setting::{Setting, lost_eventually, ms};
 use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, void, within};
 
 pub(crate) const CASES: &[Case] = &[
@@ -73,7 +74,7 @@ async fn an_attempt_whose_answer_is_lost_is_undone(s: Setting, net: Arc<dyn Thro
     let error = attempt.await.returned().expect_err("no answer came");
     assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error:?}");
     assert_in_time!(asked.elapsed() < patience(&s) + ms(150), "it was told after {:?}", asked.elapsed());
-    let other = within("it is undone", patience(&s) + ms(300), seen.acquire()).answered().await;
+    let other = within("it is undone", bounds::EVENTUALLY, seen.acquire()).answered().await;
     // The second release, after the attempt's patience, must not release the other client's lock.
     tokio::time::sleep(patience(&s)).await;
     released(other).await;
@@ -95,8 +96,7 @@ async fn an_attempt_that_arrives_after_its_release_takes_nothing(
         assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error:?}");
         assert!(proxy.count(Fault::Held(Direction::ToServer)) > held, "the attempt is on its way");
         // The release has been answered by now.
-        let left = client.shutdown(patience(&s)).await;
-        assert_in_time!(left == 0, late by patience(&s), "the release took {:?}", patience(&s));
+        assert_eq!(client.shutdown(bounds::EVENTUALLY).await, 0);
         tokio::time::sleep(late).await;
         let looking = long(&direct, &name);
         assert!(looking.inspect().answered().await.holder.is_none());
@@ -230,10 +230,8 @@ async fn a_release_whose_answer_is_lost_is_one(s: Setting, net: Arc<dyn ThroughP
     let successor = long(&successor, &name);
     let next = within("it is free", patience(&s), successor.acquire()).answered().await;
     // The repeated release can't tell whether the first one was in time. Either answer is correct.
-    release.await.returned();
-    let took = asked.elapsed();
-    assert!(took >= patience(&s), "{took:?}");
-    assert_in_time!(took < patience(&s) * 2 + ms(200), "{took:?}");
+    within("the release is repeated", bounds::EVENTUALLY, release).await.returned();
+    assert!(asked.elapsed() >= patience(&s), "{:?}", asked.elapsed());
     still_held(&next);
     released(next).await;
 }
@@ -292,7 +290,7 @@ async fn a_slow_answer_counts_against_the_lease(s: Setting, net: Arc<dyn Through
     assert!(left <= ttl - slow, "{left:?} of {ttl:?}");
     still_held(&guard);
     proxy.delay(Direction::ToClient, Duration::ZERO);
-    lost_at_its_end(&guard).await;
+    lost_eventually(&guard).await;
     until("the server agrees", s.ttl(), || s.is_free(&name)).await;
 }
 

@@ -9,10 +9,11 @@ use lock_core::{Client, Ending, ErrorKind, Info, LossReason, MultiGuard, MultiLo
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::work::Endless;
+use crate::bounds;
 use crate::case::{Case, case};
 use crate::harness::Forget;
 use crate::setting::{Setting, ms};
-use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, within};
+use crate::timing::{Answered, Returned, released, still_held, until, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(all_are_held_and_all_are_released, [B25]),
@@ -133,11 +134,11 @@ async fn a_wait_for_all_ends_in_time_and_leaves_none(s: Setting) {
     let last = s.hold_long(&sorted[2]).await;
     let several = multi_for(s.long(), &client, &names).wait(ms(300));
     let began = Instant::now();
-    let error = several.acquire().await.expect_err("the last one is taken");
+    let outcome = within("its wait is over", bounds::EVENTUALLY, several.acquire()).await;
+    let error = outcome.expect_err("the last one is taken");
     assert_eq!((error.kind(), error.name()), (ErrorKind::Timeout, Some(&sorted[2])), "{error}");
     let took = began.elapsed();
     assert!(took >= ms(290), "{took:?}");
-    assert_in_time!(took < ms(1500), "{took:?}");
     all_are_free(&s, &sorted[..2]).await;
     still_held(&last);
 }
@@ -196,8 +197,7 @@ async fn the_loss_of_one_is_the_loss_of_all(s: Setting, admin: Arc<dyn Forget>) 
     let (names, client) = ([s.name(), s.name(), s.name()], s.client().await);
     let guard = multi(&s, &client, &names).acquire().await.expect("the lock is free");
     admin.forget(&names[1]).await;
-    let limit = s.ttl() * 2;
-    let (name, cause) = within("told", limit, guard.lost()).await;
+    let (name, cause) = within("told", bounds::EVENTUALLY, guard.lost()).await;
     // Where locks belong to a session, the session may have ended with all of them.
     let gone = name == &names[1] && cause == LossReason::Gone;
     let all_gone = s.info.lease == Lease::Session && cause == LossReason::Session;
@@ -218,7 +218,7 @@ async fn run_drops_its_work_when_one_of_the_locks_goes(s: Setting, admin: Arc<dy
     let running = tokio::spawn(async move { several.run(async move |_| work.await).await });
     endless.has_begun().await;
     admin.forget(&names[1]).await;
-    endless.is_lost(&s, running).await;
+    endless.is_lost(running).await;
     all_are_free(&s, &names).await;
 }
 
@@ -235,7 +235,7 @@ async fn one_that_is_lost_while_others_are_waited_for_is_taken_again(s: Setting,
         let now = holder.inspect().answered().await.holder.and_then(|holder| holder.token);
         now.is_some() && now != token
     };
-    until("it has the first again", s.ttl() * 3, again).await;
+    until("it has the first again", bounds::EVENTUALLY, again).await;
     drop(holder_of_last);
     let guard =
         within("both", Duration::from_secs(5), waiting).await.returned().expect("it waits without end");
