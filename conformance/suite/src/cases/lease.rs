@@ -10,10 +10,9 @@ use tokio::sync::{mpsc, watch};
 
 use crate::bounds;
 use crate::case::{Case, case};
-use crate::setting::{Setting, lost_at_its_end, ms};
+use crate::setting::{Setting, lost_at_its_end, lost_eventually, ms};
 use crate::timing::{
-    Answered, Returned, assert_in_time, assert_lost_for, panic_on_purpose, released, still_held, too_late,
-    until, within,
+    Answered, Returned, assert_lost_for, panic_on_purpose, released, still_held, too_late, until, within,
 };
 use lost::{
     a_dead_server_means_lost_at_the_deadline, a_forgotten_lock_is_lost_at_the_next_renewal,
@@ -64,11 +63,12 @@ async fn a_live_holder_keeps_it(s: Setting) {
     assert!(s.is_free(&name).await);
 }
 
-/// Returns a ttl that is long enough to tell renewals after half of it from renewals after a third.
+/// Returns a ttl that is long enough to tell the next renewal from the one after it.
 fn ttl_of_renewals(s: &Setting) -> Duration {
     s.ttl().max(ms(1600))
 }
 
+/// After which time it is renewed does not depend on the server: lock-core's `it_is_renewed_at_a_third_of_what_is_left`.
 async fn it_is_renewed_every_third_of_its_ttl(s: Setting) {
     let (telling, mut told) = mpsc::unbounded_channel();
     let options = Options::default().observer(move |event| {
@@ -79,8 +79,8 @@ async fn it_is_renewed_every_third_of_its_ttl(s: Setting) {
     let (client, ttl) = (s.client_with(options).await, ttl_of_renewals(&s));
     let lock = client.lock(s.name().as_str()).ttl(ttl).build().expect("fine terms");
     let guard = lock.acquire().answered().await;
-    for _ in 0..5 {
-        within("its next renewal", bounds::next_renewal(ttl), told.recv()).await.expect("the client lives");
+    for _ in 0..2 {
+        within("its next renewal", bounds::EVENTUALLY, told.recv()).await.expect("the client lives");
         still_held(&guard);
     }
     released(guard).await;
@@ -101,67 +101,74 @@ async fn a_fixed_lease_is_renewed_by_hand(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
     let lock = s.lock(&client, &name).fixed_lease().build().expect("fine terms");
     let guard = lock.acquire().answered().await;
-    for _ in 0..4 {
+    // For longer than a lease lasts.
+    for _ in 0..3 {
         tokio::time::sleep(s.ttl() / 2).await;
+        still_held(&guard);
         let left = guard.renew(s.ttl()).answered().await;
         assert!(left <= s.ttl(), "{left:?}");
-        assert_in_time!(left > s.ttl() / 2, "{left:?} are left of what was just renewed");
     }
+    still_held(&guard);
     assert_eq!(guard.renew(Duration::ZERO).await.expect_err("no ttl").kind(), ErrorKind::Invalid);
-    lost_at_its_end(&guard).await;
+    lost_eventually(&guard).await;
     assert_eq!(guard.renew(s.ttl()).await.expect_err("it is over").kind(), ErrorKind::Lost);
 }
 
+/// How exactly it ends does not depend on the server: lock-core's `max_hold_ends_it_to_the_millisecond`.
 async fn max_hold_ends_it_whatever_is_renewed(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
     let most = s.ttl() * 2;
     let lock = s.lock(&client, &name).max_hold(most).build().expect("fine terms");
     let asked = Instant::now();
     let guard = lock.acquire().answered().await;
-    assert_lost_for(within("its end", most + ms(150), guard.lost()).await, LossReason::MaxHold);
+    assert_lost_for(within("its end", most + bounds::EVENTUALLY, guard.lost()).await, LossReason::MaxHold);
     let held = asked.elapsed();
     assert!(held > s.ttl(), "{held:?}");
-    assert_in_time!(held <= most + ms(300), "{held:?}");
     assert!(!guard.is_held());
-    until("it is free on the server", ms(500), || s.is_free(&name)).await;
+    until("it is free on the server", bounds::EVENTUALLY, || s.is_free(&name)).await;
 }
 
+/// When the release comes does not depend on the server: lock-core's `min_hold_goes_on_renewing` and
+/// `a_release_is_answered_when_min_hold_is_over`.
 async fn min_hold_delays_the_release(s: Setting) {
-    for by_drop in [false, true] {
-        let (losing, lost) = watch::channel(None);
-        let options = Options::default().observer(move |event| {
-            if let Event::Lost { cause, .. } = event {
-                losing.send_replace(Some(*cause));
-            }
-        });
-        let (name, client) = (s.name(), s.client_with(options).await);
-        let least = s.ttl() * 2;
-        let lock = s.lock(&client, &name).min_hold(least).build().expect("fine terms");
-        let started = Instant::now();
-        let guard = lock.acquire().answered().await;
-        let released = if by_drop {
-            drop(guard);
-            None
-        } else {
-            Some(tokio::spawn(guard.release()))
-        };
-        loop {
-            let is_free = s.is_free(&name).await;
-            // A look that was answered later than that may have been late.
-            if started.elapsed() >= least - ms(50) {
-                break;
-            }
-            if is_free {
-                ended_too_soon(lost, started.elapsed(), s.ttl()).await;
-            }
-            tokio::time::sleep(s.ttl() / 8).await;
+    tokio::join!(is_kept_for_min_hold(&s, true), is_kept_for_min_hold(&s, false));
+}
+
+/// Checks that a lock whose guard goes at once is kept for longer than a lease lasts, and then released.
+async fn is_kept_for_min_hold(s: &Setting, by_drop: bool) {
+    let (losing, lost) = watch::channel(None);
+    let options = Options::default().observer(move |event| {
+        if let Event::Lost { cause, .. } = event {
+            losing.send_replace(Some(*cause));
         }
-        until("it is free afterwards", ms(600), || s.is_free(&name)).await;
-        if let Some(released) = released
-            && released.await.returned() == Ending::Expired
-        {
+    });
+    let (name, client) = (s.name(), s.client_with(options).await);
+    let least = s.ttl() * 4 / 3;
+    let lock = s.lock(&client, &name).min_hold(least).build().expect("fine terms");
+    let started = Instant::now();
+    let guard = lock.acquire().answered().await;
+    let released = if by_drop {
+        drop(guard);
+        None
+    } else {
+        Some(tokio::spawn(guard.release()))
+    };
+    loop {
+        let is_free = s.is_free(&name).await;
+        // A look that was answered later than that may have been late.
+        if started.elapsed() >= least - ms(50) {
+            break;
+        }
+        if is_free {
             ended_too_soon(lost, started.elapsed(), s.ttl()).await;
         }
+        tokio::time::sleep(s.ttl() / 8).await;
+    }
+    until("it is free afterwards", bounds::EVENTUALLY, || s.is_free(&name)).await;
+    if let Some(released) = released
+        && released.await.returned() == Ending::Expired
+    {
+        ended_too_soon(lost, started.elapsed(), s.ttl()).await;
     }
 }
 
@@ -176,7 +183,7 @@ async fn ended_too_soon(mut lost: watch::Receiver<Option<LossReason>>, after: Du
 }
 
 async fn validity_counts_from_before_the_attempt(s: Setting) {
-    for _ in 0..5 {
+    for _ in 0..2 {
         let (name, client) = (s.name(), s.client().await);
         let lock = s.lock(&client, &name).fixed_lease().build().expect("fine terms");
         let guard = lock.acquire().answered().await;
@@ -194,7 +201,7 @@ async fn validity_counts_from_before_the_attempt(s: Setting) {
 
 async fn run_acquires_protects_and_releases(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
-    let lock = s.lock(&client, &name).build().expect("fine terms");
+    let lock = s.lock(&client, &name).ttl(s.long()).build().expect("fine terms");
     // In a task: the future of `run` has to be `Send`.
     let (there, here) = (lock.clone(), s.clone());
     let task = tokio::spawn(async move {
@@ -218,8 +225,8 @@ async fn run_acquires_protects_and_releases(s: Setting) {
         tokio::spawn(async move { lock.run(async |_| panic_on_purpose("in the work")).await.map(|()| 0) }),
     );
     assert!(failed.await.is_err());
-    until("a panic releases", ms(1000), || async { there.try_run(async |_| ()).answered().await.is_some() })
-        .await;
+    let free = || async { there.try_run(async |_| ()).answered().await.is_some() };
+    until("a panic releases", bounds::before_the_end(s.long()), free).await;
 }
 
 async fn an_observer_that_panics_costs_no_lock(s: Setting) {
@@ -227,7 +234,8 @@ async fn an_observer_that_panics_costs_no_lock(s: Setting) {
     let (name, client) = (s.name(), s.client_with(options).await);
     let lock = s.lock(&client, &name).build().expect("fine terms");
     let guard = lock.acquire().answered().await;
-    tokio::time::sleep(s.ttl() * 2).await;
+    // For longer than a lease lasts that is not renewed.
+    tokio::time::sleep(s.ttl() * 4 / 3).await;
     still_held(&guard);
     s.is_kept(&guard, &name).await;
     released(guard).await;

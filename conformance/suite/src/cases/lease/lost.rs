@@ -33,8 +33,8 @@ pub(super) async fn protect_drops_the_work_when_the_lock_goes(s: Setting, admin:
     let endless = Endless::default();
     let work = endless.work();
     admin.forget(&name).await;
-    let limit = bounds::next_renewal(s.ttl());
-    let lost = within("the loss", limit, guard.protect(work)).await.expect_err("the lock is gone");
+    let lost = within("the loss", bounds::EVENTUALLY, guard.protect(work)).await;
+    let lost = lost.expect_err("the lock is gone");
     assert_eq!((lost.kind(), endless.drops()), (ErrorKind::Lost, 1));
     assert!(guard.protect(async { panic!("not polled") }).await.is_err());
 }
@@ -52,9 +52,8 @@ pub(super) async fn a_dead_server_means_lost_at_the_deadline(s: Setting, servers
     assert_eq!(cause, LossReason::Expired);
     assert!(asked.elapsed() >= left, "given up after {:?} of {left:?}", asked.elapsed());
     assert!(!guard.is_held());
-    let released = Instant::now();
-    assert_eq!(guard.release().await, Ending::Expired);
-    assert_in_time!(released.elapsed() < ms(200), "release took {:?} with a dead server", released.elapsed());
+    let released = within("a release with a dead server", bounds::EVENTUALLY, guard.release());
+    assert_eq!(released.await, Ending::Expired);
     server.resume();
     let other = server.open(Options::default()).answered().await;
     let lock = s.lock(&other, &name).build().expect("fine terms");
@@ -88,16 +87,16 @@ pub(super) async fn a_release_that_a_dead_server_did_not_answer_goes_on(
     let (waits, gives_up) = (tokio::spawn(waits.release()), tokio::spawn(gives_up.release()));
     drop(drops);
     let all_failed = failed.wait_for(|failed| failed.len() == locks.len());
-    drop(
-        within("each release has met the dead server", ms(1000), all_failed).await.expect("the client lives"),
-    );
+    let met = within("each release has met the dead server", bounds::EVENTUALLY, all_failed).await;
+    drop(met.expect("the client lives"));
     assert!(!waits.is_finished(), "the lease has not ended");
     gives_up.abort();
     server.resume();
     let resumed = Instant::now();
     for lock in &locks {
         let again = s.lock(&other, lock.name()).build().expect("fine terms");
-        let limit = ms(1000).saturating_sub(resumed.elapsed());
+        // Long before the lease would end.
+        let limit = (ttl / 4).saturating_sub(resumed.elapsed());
         released(within("it is free again", limit, again.acquire()).answered().await).await;
     }
     // The server may not be able to tell which of the releases was in time.
@@ -114,7 +113,7 @@ pub(super) async fn at_risk_comes_before_lost(s: Setting, servers: Arc<dyn OwnSe
     let risk = tokio::time::timeout(s.ttl() * 2, guard.at_risk(before)).await;
     assert_in_time!(risk.is_err(), late by s.ttl() / 3, "a lock that is renewed is at risk");
     server.pause();
-    let cause = within("the risk", s.ttl(), guard.at_risk(before)).await;
+    let cause = within("the risk", bounds::EVENTUALLY, guard.at_risk(before)).await;
     still_held(&guard);
     assert_eq!(cause, LossReason::Expired);
     assert!(guard.valid_for() <= before + ms(5), "{:?}", guard.valid_for());
