@@ -37,11 +37,6 @@ pub(crate) fn patience(ttl: Duration) -> Duration {
     (ttl / 3).clamp(Duration::from_millis(100), Duration::from_secs(5)) + TOLD
 }
 
-/// Returns the longest time from the end of a suspend that outlasted a lease of `ttl` until the holder is told.
-pub(crate) fn after_a_suspend(ttl: Duration) -> Duration {
-    (ttl / 10).clamp(Duration::from_millis(20), Duration::from_secs(1)) + Duration::from_millis(100)
-}
-
 /// Returns how long something may take that has to come before a lease of `ttl` ends by itself. That end would look the
 /// same to a case that watches the server.
 pub(crate) fn before_the_end(ttl: Duration) -> Duration {

@@ -4,14 +4,15 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lock_core::{Ending, ErrorKind, Event, LossReason, Options};
+use lock_core::{Client, Ending, ErrorKind, Event, LossReason, Options};
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
 
 use super::work::Endless;
 use crate::bounds;
 use crate::case::{Case, case};
 use crate::harness::{Forget, OwnServers};
-use crate::setting::{Setting, joined, lost_at_its_end, lost_in_time, ms, renewed};
+use crate::setting::{Setting, joined, lost_at_its_end, lost_eventually, lost_in_time, ms, renewed};
 use crate::suspendable::Suspendable;
 use crate::timing::{
     Answered, Returned, assert_in_time, assert_lost_for, panic_on_purpose, released, still_held, too_late,
@@ -56,11 +57,12 @@ async fn a_live_holder_keeps_it(s: Setting) {
     assert!(s.is_free(&name).await);
 }
 
-/// Returns a ttl that is long enough to tell renewals after half of it from renewals after a third.
+/// Returns a ttl that is long enough to tell the next renewal from the one after it.
 fn ttl_of_renewals(s: &Setting) -> Duration {
     s.ttl().max(ms(1600))
 }
 
+/// After which time it is renewed does not depend on the server: lock-core's `it_is_renewed_at_a_third_of_what_is_left`.
 async fn it_is_renewed_every_third_of_its_ttl(s: Setting) {
     let (telling, mut told) = mpsc::unbounded_channel();
     let options = Options::default().observer(move |event| {
@@ -71,8 +73,8 @@ async fn it_is_renewed_every_third_of_its_ttl(s: Setting) {
     let (client, ttl) = (s.client_with(options).await, ttl_of_renewals(&s));
     let lock = client.lock(s.name().as_str()).ttl(ttl).build().expect("fine terms");
     let guard = lock.acquire().answered().await;
-    for _ in 0..5 {
-        within("its next renewal", bounds::next_renewal(ttl), told.recv()).await.expect("the client lives");
+    for _ in 0..2 {
+        within("its next renewal", bounds::EVENTUALLY, told.recv()).await.expect("the client lives");
         still_held(&guard);
     }
     released(guard).await;
@@ -93,67 +95,74 @@ async fn a_fixed_lease_is_renewed_by_hand(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
     let lock = s.lock(&client, &name).fixed_lease().build().expect("fine terms");
     let guard = lock.acquire().answered().await;
-    for _ in 0..4 {
+    // For longer than a lease lasts.
+    for _ in 0..3 {
         tokio::time::sleep(s.ttl() / 2).await;
+        still_held(&guard);
         let left = guard.renew(s.ttl()).answered().await;
         assert!(left <= s.ttl(), "{left:?}");
-        assert_in_time!(left > s.ttl() / 2, "{left:?} are left of what was just renewed");
     }
+    still_held(&guard);
     assert_eq!(guard.renew(Duration::ZERO).await.expect_err("no ttl").kind(), ErrorKind::Invalid);
-    lost_at_its_end(&guard).await;
+    lost_eventually(&guard).await;
     assert_eq!(guard.renew(s.ttl()).await.expect_err("it is over").kind(), ErrorKind::Lost);
 }
 
+/// How exactly it ends does not depend on the server: lock-core's `max_hold_ends_it_to_the_millisecond`.
 async fn max_hold_ends_it_whatever_is_renewed(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
     let most = s.ttl() * 2;
     let lock = s.lock(&client, &name).max_hold(most).build().expect("fine terms");
     let asked = Instant::now();
     let guard = lock.acquire().answered().await;
-    assert_lost_for(within("its end", most + ms(150), guard.lost()).await, LossReason::MaxHold);
+    assert_lost_for(within("its end", most + bounds::EVENTUALLY, guard.lost()).await, LossReason::MaxHold);
     let held = asked.elapsed();
     assert!(held > s.ttl(), "{held:?}");
-    assert_in_time!(held <= most + ms(300), "{held:?}");
     assert!(!guard.is_held());
-    until("it is free on the server", ms(500), || s.is_free(&name)).await;
+    until("it is free on the server", bounds::EVENTUALLY, || s.is_free(&name)).await;
 }
 
+/// When the release comes does not depend on the server: lock-core's `min_hold_goes_on_renewing` and
+/// `a_release_is_answered_when_min_hold_is_over`.
 async fn min_hold_delays_the_release(s: Setting) {
-    for by_drop in [false, true] {
-        let (losing, lost) = watch::channel(None);
-        let options = Options::default().observer(move |event| {
-            if let Event::Lost { cause, .. } = event {
-                losing.send_replace(Some(*cause));
-            }
-        });
-        let (name, client) = (s.name(), s.client_with(options).await);
-        let least = s.ttl() * 2;
-        let lock = s.lock(&client, &name).min_hold(least).build().expect("fine terms");
-        let started = Instant::now();
-        let guard = lock.acquire().answered().await;
-        let released = if by_drop {
-            drop(guard);
-            None
-        } else {
-            Some(tokio::spawn(guard.release()))
-        };
-        loop {
-            let is_free = s.is_free(&name).await;
-            // A look that was answered later than that may have been late.
-            if started.elapsed() >= least - ms(50) {
-                break;
-            }
-            if is_free {
-                ended_too_soon(lost, started.elapsed(), s.ttl()).await;
-            }
-            tokio::time::sleep(s.ttl() / 8).await;
+    tokio::join!(is_kept_for_min_hold(&s, true), is_kept_for_min_hold(&s, false));
+}
+
+/// Checks that a lock whose guard goes at once is kept for longer than a lease lasts, and then released.
+async fn is_kept_for_min_hold(s: &Setting, by_drop: bool) {
+    let (losing, lost) = watch::channel(None);
+    let options = Options::default().observer(move |event| {
+        if let Event::Lost { cause, .. } = event {
+            losing.send_replace(Some(*cause));
         }
-        until("it is free afterwards", ms(600), || s.is_free(&name)).await;
-        if let Some(released) = released
-            && released.await.returned() == Ending::Expired
-        {
+    });
+    let (name, client) = (s.name(), s.client_with(options).await);
+    let least = s.ttl() * 4 / 3;
+    let lock = s.lock(&client, &name).min_hold(least).build().expect("fine terms");
+    let started = Instant::now();
+    let guard = lock.acquire().answered().await;
+    let released = if by_drop {
+        drop(guard);
+        None
+    } else {
+        Some(tokio::spawn(guard.release()))
+    };
+    loop {
+        let is_free = s.is_free(&name).await;
+        // A look that was answered later than that may have been late.
+        if started.elapsed() >= least - ms(50) {
+            break;
+        }
+        if is_free {
             ended_too_soon(lost, started.elapsed(), s.ttl()).await;
         }
+        tokio::time::sleep(s.ttl() / 8).await;
+    }
+    until("it is free afterwards", bounds::EVENTUALLY, || s.is_free(&name)).await;
+    if let Some(released) = released
+        && released.await.returned() == Ending::Expired
+    {
+        ended_too_soon(lost, started.elapsed(), s.ttl()).await;
     }
 }
 
@@ -168,7 +177,7 @@ async fn ended_too_soon(mut lost: watch::Receiver<Option<LossReason>>, after: Du
 }
 
 async fn validity_counts_from_before_the_attempt(s: Setting) {
-    for _ in 0..5 {
+    for _ in 0..2 {
         let (name, client) = (s.name(), s.client().await);
         let lock = s.lock(&client, &name).fixed_lease().build().expect("fine terms");
         let guard = lock.acquire().answered().await;
@@ -203,15 +212,15 @@ async fn protect_drops_the_work_when_the_lock_goes(s: Setting, admin: Arc<dyn Fo
     let endless = Endless::default();
     let work = endless.work();
     admin.forget(&name).await;
-    let limit = bounds::next_renewal(s.ttl());
-    let lost = within("the loss", limit, guard.protect(work)).await.expect_err("the lock is gone");
+    let lost = within("the loss", bounds::EVENTUALLY, guard.protect(work)).await;
+    let lost = lost.expect_err("the lock is gone");
     assert_eq!((lost.kind(), endless.drops()), (ErrorKind::Lost, 1));
     assert!(guard.protect(async { panic!("not polled") }).await.is_err());
 }
 
 async fn run_acquires_protects_and_releases(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
-    let lock = s.lock(&client, &name).build().expect("fine terms");
+    let lock = s.lock(&client, &name).ttl(s.long()).build().expect("fine terms");
     // In a task: the future of `run` has to be `Send`.
     let (there, here) = (lock.clone(), s.clone());
     let task = tokio::spawn(async move {
@@ -235,8 +244,8 @@ async fn run_acquires_protects_and_releases(s: Setting) {
         tokio::spawn(async move { lock.run(async |_| panic_on_purpose("in the work")).await.map(|()| 0) }),
     );
     assert!(failed.await.is_err());
-    until("a panic releases", ms(1000), || async { there.try_run(async |_| ()).answered().await.is_some() })
-        .await;
+    let free = || async { there.try_run(async |_| ()).answered().await.is_some() };
+    until("a panic releases", bounds::before_the_end(s.long()), free).await;
 }
 
 async fn a_dead_server_means_lost_at_the_deadline(s: Setting, servers: Arc<dyn OwnServers>) {
@@ -252,9 +261,8 @@ async fn a_dead_server_means_lost_at_the_deadline(s: Setting, servers: Arc<dyn O
     assert_eq!(cause, LossReason::Expired);
     assert!(asked.elapsed() >= left, "given up after {:?} of {left:?}", asked.elapsed());
     assert!(!guard.is_held());
-    let released = Instant::now();
-    assert_eq!(guard.release().await, Ending::Expired);
-    assert_in_time!(released.elapsed() < ms(200), "release took {:?} with a dead server", released.elapsed());
+    let released = within("a release with a dead server", bounds::EVENTUALLY, guard.release());
+    assert_eq!(released.await, Ending::Expired);
     server.resume();
     let other = server.open(Options::default()).answered().await;
     let lock = s.lock(&other, &name).build().expect("fine terms");
@@ -285,16 +293,16 @@ async fn a_release_that_a_dead_server_did_not_answer_goes_on(s: Setting, servers
     let (waits, gives_up) = (tokio::spawn(waits.release()), tokio::spawn(gives_up.release()));
     drop(drops);
     let all_failed = failed.wait_for(|failed| failed.len() == locks.len());
-    drop(
-        within("each release has met the dead server", ms(1000), all_failed).await.expect("the client lives"),
-    );
+    let met = within("each release has met the dead server", bounds::EVENTUALLY, all_failed).await;
+    drop(met.expect("the client lives"));
     assert!(!waits.is_finished(), "the lease has not ended");
     gives_up.abort();
     server.resume();
     let resumed = Instant::now();
     for lock in &locks {
         let again = s.lock(&other, lock.name()).build().expect("fine terms");
-        let limit = ms(1000).saturating_sub(resumed.elapsed());
+        // Long before the lease would end.
+        let limit = (ttl / 4).saturating_sub(resumed.elapsed());
         released(within("it is free again", limit, again.acquire()).answered().await).await;
     }
     // The server may not be able to tell which of the releases was in time.
@@ -311,7 +319,7 @@ async fn at_risk_comes_before_lost(s: Setting, servers: Arc<dyn OwnServers>) {
     let risk = tokio::time::timeout(s.ttl() * 2, guard.at_risk(before)).await;
     assert_in_time!(risk.is_err(), late by s.ttl() / 3, "a lock that is renewed is at risk");
     server.pause();
-    let cause = within("the risk", s.ttl(), guard.at_risk(before)).await;
+    let cause = within("the risk", bounds::EVENTUALLY, guard.at_risk(before)).await;
     still_held(&guard);
     assert_eq!(cause, LossReason::Expired);
     assert!(guard.valid_for() <= before + ms(5), "{:?}", guard.valid_for());
@@ -331,7 +339,7 @@ async fn a_stalled_executor_is_told_at_its_next_step(s: Setting) {
             let work = std::future::poll_fn(|context| {
                 polls += 1;
                 // The whole executor stands still for longer than the lease.
-                std::thread::sleep(setting.ttl() * 2);
+                std::thread::sleep(setting.ttl() * 5 / 4);
                 context.waker().wake_by_ref();
                 std::task::Poll::<()>::Pending
             });
@@ -359,10 +367,9 @@ async fn a_loss_that_a_stalled_executor_brings_is_told_once(s: Setting) {
         runtime.block_on(async move {
             let client = setting.client_with(options).await;
             let lock = setting.lock(&client, &name).build().expect("fine terms");
-            let outcome = lock.run(async |_| std::thread::sleep(setting.ttl() * 2)).await;
+            let outcome = lock.run(async |_| std::thread::sleep(setting.ttl() * 5 / 4)).await;
             assert_eq!(outcome.expect_err("the lease is over").kind(), ErrorKind::Lost);
-            let left = client.shutdown(setting.ttl() * 4).await;
-            assert_in_time!(left == 0, late by setting.ttl() * 4, "it was not given back within {:?}", setting.ttl() * 4);
+            assert_eq!(client.shutdown(bounds::EVENTUALLY).await, 0, "it was not given back");
         });
     });
     tokio::task::spawn_blocking(move || joined(thread)).await.returned();
@@ -374,7 +381,8 @@ async fn an_observer_that_panics_costs_no_lock(s: Setting) {
     let (name, client) = (s.name(), s.client_with(options).await);
     let lock = s.lock(&client, &name).build().expect("fine terms");
     let guard = lock.acquire().answered().await;
-    tokio::time::sleep(s.ttl() * 2).await;
+    // For longer than a lease lasts that is not renewed.
+    tokio::time::sleep(s.ttl() * 4 / 3).await;
     still_held(&guard);
     s.is_kept(&guard, &name).await;
     released(guard).await;
@@ -389,7 +397,7 @@ async fn a_dedicated_client_outlives_a_stalled_executor(s: Setting) {
         runtime.block_on(async move {
             let client = setting.client_with(Options::default().dedicated()).await;
             let guard = setting.hold_by(&client, &name).await;
-            std::thread::sleep(setting.ttl() * 3);
+            std::thread::sleep(setting.ttl() * 3 / 2);
             still_held(&guard);
             released(guard).await;
         });
@@ -397,25 +405,24 @@ async fn a_dedicated_client_outlives_a_stalled_executor(s: Setting) {
     tokio::task::spawn_blocking(move || joined(thread)).await.returned();
 }
 
-/// A suspended machine: its timers stand still, the server's clock doesn't.
+/// A suspended machine: its timers stand still, the server's clock doesn't. How soon the suspend is noticed does not depend
+/// on the server: lock-core's `a_suspend_is_noticed_within_a_tenth_of_the_ttl`.
 async fn a_suspend_is_noticed(s: Setting) {
     let name = s.name();
     let machine = Suspendable::default();
     let client = s.client_with(Options::default().clock(machine.clock())).await;
-    let ttl = s.ttl() * 10;
+    let ttl = s.long();
     let lock = client.lock(name.as_str()).ttl(ttl).fixed_lease().build().expect("fine terms");
     let guard = lock.acquire().answered().await;
     let lost = guard.lost();
     tokio::pin!(lost);
     // Waits until the client has nothing else to wake up for.
     assert!(tokio::time::timeout(ms(400), &mut lost).await.is_err());
-    machine.sleeps(s.ttl() * 11);
-    let limit = bounds::after_a_suspend(ttl);
+    machine.sleeps(ttl);
     assert!(!guard.is_held(), "it is lost at the next call");
-    assert_eq!(
-        within("it is told within a second or a tenth of the ttl", limit, lost).await,
-        LossReason::Expired
-    );
+    // The timers would tell it at the end of the lease.
+    let limit = bounds::before_the_end(ttl);
+    assert_eq!(within("it is told", limit, lost).await, LossReason::Expired);
 }
 
 /// Nothing that a client's clock shows may reach the server, only durations that are measured with it.
@@ -426,19 +433,26 @@ async fn clients_whose_clocks_are_hours_apart_agree(s: Setting) {
         machine.sleeps(Duration::from_secs(hours * 3600));
         clients.push(s.client_with(Options::default().clock(machine.clock())).await);
     }
+    let mut pairs = JoinSet::new();
     for (holder, waiter) in [(0, 1), (1, 0), (2, 0), (0, 2), (1, 2), (2, 1)] {
-        let name = s.name();
-        let lock = s.lock(&clients[holder], &name).fixed_lease().build().expect("fine terms");
-        let asked = Instant::now();
-        let guard = lock.acquire().answered().await;
-        let waiting = s.lock(&clients[waiter], &name).build().expect("fine terms");
-        if waiting.try_acquire().answered().await.is_some() {
-            still_held(&guard);
-            panic!("two at a time");
-        }
-        let next = within("the lease ends", s.ttl() * 3 + ms(1000), waiting.acquire()).answered().await;
-        assert!(!guard.is_held() && next.token() > guard.token());
-        assert!(asked.elapsed() > s.ttl() / 2, "it ended after {:?} of {:?}", asked.elapsed(), s.ttl());
-        released(next).await;
+        pairs.spawn(agree(s.clone(), clients[holder].clone(), clients[waiter].clone()));
     }
+    pairs.join_all().await;
+}
+
+/// Checks that the waiter gets the lock when the holder's lease has ended, and not before.
+async fn agree(s: Setting, holder: Client, waiter: Client) {
+    let name = s.name();
+    let lock = s.lock(&holder, &name).fixed_lease().build().expect("fine terms");
+    let asked = Instant::now();
+    let guard = lock.acquire().answered().await;
+    let waiting = s.lock(&waiter, &name).build().expect("fine terms");
+    if waiting.try_acquire().answered().await.is_some() {
+        still_held(&guard);
+        panic!("two at a time");
+    }
+    let next = within("the lease ends", s.ttl() * 3 + ms(1000), waiting.acquire()).answered().await;
+    assert!(!guard.is_held() && next.token() > guard.token());
+    assert!(asked.elapsed() > s.ttl() / 2, "it ended after {:?} of {:?}", asked.elapsed(), s.ttl());
+    released(next).await;
 }
