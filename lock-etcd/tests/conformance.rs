@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_conformance::harness::{Count, Forget, OneTrip, Promise, Residue, Rises};
+use lock_conformance::harness::{Count, Forget, Identity, OneTrip, Promise, Residue, Rises};
 use lock_conformance::{Counters, Missing, Verdict};
 use lock_core::driver::{Fair, Lease};
 use lock_core::{Client, Name, Options, Result};
@@ -46,7 +46,12 @@ impl Backend for Etcd {
 
     fn promised(&self) -> Vec<Promise> {
         let rises = Rises::UntilAMajorityLosesItsData;
-        vec![Promise { lease: Lease::Session, fair: Fair::PerProcess, rises }]
+        vec![Promise {
+            lease: Lease::Session,
+            fair: Fair::PerProcess,
+            rises,
+            identity: Identity::NotPromised,
+        }]
     }
 
     async fn open(&self, url: &str, options: Options) -> Result<Client> {

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_conformance::harness::{
-    Age, ClockedServer, Count, Durable, Forget, OwnServer, OwnServers, Promise, Residue, Rises, ServerClocks,
+    Age, ClockedServer, Count, Durable, Forget, Identity, OwnServer, OwnServers, Promise, Residue, Rises,
+    ServerClocks,
 };
 use lock_conformance::{Ability, Counters, Data, Harness, Missing, Step, Verdict};
 use lock_core::driver::{Fair, Lease};
@@ -23,9 +24,11 @@ const OF_LEASES: Promise = Promise {
     lease: Lease::Lock,
     fair: Fair::No,
     rises: Rises::WhileDataIsKept { clock_step: Duration::from_secs(3600) },
+    identity: Identity::Told,
 };
 
-const OF_QUEUES: Promise = Promise { lease: Lease::Session, fair: Fair::PerProcess, rises: Rises::Always };
+const OF_QUEUES: Promise =
+    Promise { lease: Lease::Session, fair: Fair::PerProcess, rises: Rises::Always, identity: Identity::Told };
 
 #[derive(Debug)]
 struct InProcess {

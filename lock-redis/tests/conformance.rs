@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_conformance::harness::{Age, Count, Forget, Interrupt, Promise, Residue, Rises};
+use lock_conformance::harness::{Age, Count, Forget, Identity, Interrupt, Promise, Residue, Rises};
 use lock_conformance::{Counters, Missing, Verdict};
 use lock_core::driver::{Fair, Lease};
 use lock_core::{Client, Name, Options, Result};
 use lock_test_servers::{
-    self as servers, AdminAbilities, Backend, Product, RedisAdmin, Server, run_on_server,
+    self as servers, AdminAbilities, Backend, Product, RedisAdmin, Server, ServerUrl, run_on_server,
 };
 
 fn main() -> Verdict {
@@ -28,7 +28,7 @@ impl Backend for Redis {
     /// docs/semantics.md has the hour: how far the clock may be set back.
     fn promised(&self) -> Vec<Promise> {
         let rises = Rises::WhileDataIsKept { clock_step: Duration::from_secs(3600) };
-        vec![Promise { lease: Lease::Lock, fair: Fair::No, rises }]
+        vec![Promise { lease: Lease::Lock, fair: Fair::No, rises, identity: Identity::Told }]
     }
 
     async fn open(&self, url: &str, options: Options) -> Result<Client> {

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_conformance::harness::{
-    Age, ClockedServer, Count, Durable, Forget, IdleConnection, Interrupt, LockProgram, OneTrip, OwnServer,
-    OwnServers, Processes, Promise, Replays, Residue, Rises, ServerClocks, ThroughProxy,
+    Age, ClockedServer, Count, Durable, Forget, Identity, IdleConnection, Interrupt, LockProgram, OneTrip,
+    OwnServer, OwnServers, Processes, Promise, Replays, Residue, Rises, ServerClocks, ThroughProxy,
 };
 use lock_conformance::{Ability, Counters, Data, Harness, Missing, Step, Verdict};
 use lock_core::driver::{Fair, Lease};
@@ -64,7 +64,7 @@ impl Harness for Redlock {
     /// docs/semantics.md has the hour: how far clocks may be set back.
     fn promised(&self) -> Vec<Promise> {
         let rises = Rises::WhileAMajorityKeepsItsData { clock_step: Duration::from_secs(3600) };
-        vec![Promise { lease: Lease::Lock, fair: Fair::No, rises }]
+        vec![Promise { lease: Lease::Lock, fair: Fair::No, rises, identity: Identity::Told }]
     }
 
     /// One that has ended is enough: the cases count on all of them.

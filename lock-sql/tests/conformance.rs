@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_conformance::harness::{
-    Age, Count, Durable, Forget, LockProgram, OwnServer, OwnServers, Processes, Promise, Residue, Rises,
-    ServerClocks,
+    Age, Count, Durable, Forget, Identity, LockProgram, OwnServer, OwnServers, Processes, Promise, Residue,
+    Rises, ServerClocks,
 };
 use lock_conformance::{Ability, Counters, Harness, Missing, Verdict};
 use lock_core::driver::{Fair, Lease};
@@ -45,7 +45,8 @@ impl Harness for Sqlite {
     /// docs/semantics.md has the hour: how far the clock may be set back.
     fn promised(&self) -> Vec<Promise> {
         let rises = Rises::WhileDataIsKept { clock_step: Duration::from_secs(3600) };
-        vec![Promise { lease: Lease::Lock, fair: Fair::No, rises }]
+        let identity = if cfg!(unix) { Identity::Told } else { Identity::NotPromised };
+        vec![Promise { lease: Lease::Lock, fair: Fair::No, rises, identity }]
     }
 
     fn missing(&self, what: &str) -> Missing {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_conformance::harness::{Age, Count, Forget, OneTrip, Promise, Replays, Residue, Rises};
+use lock_conformance::harness::{Age, Count, Forget, Identity, OneTrip, Promise, Replays, Residue, Rises};
 use lock_conformance::{Counters, Missing, Verdict};
 use lock_core::driver::{Fair, Lease};
 use lock_core::{Name, Options, Result};
@@ -41,7 +41,12 @@ impl Backend for ZooKeeper {
 
     fn promised(&self) -> Vec<Promise> {
         let rises = Rises::UntilAMajorityLosesItsData;
-        vec![Promise { lease: Lease::Session, fair: Fair::PerProcess, rises }]
+        vec![Promise {
+            lease: Lease::Session,
+            fair: Fair::PerProcess,
+            rises,
+            identity: Identity::NotPromised,
+        }]
     }
 
     async fn open(&self, url: &str, options: Options) -> Result<lock_core::Client> {

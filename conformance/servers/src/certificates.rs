@@ -1,6 +1,10 @@
 //! Certificates for servers that are tested with TLS, and for their clients.
 
+use std::fs;
+use std::io;
+
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use tempfile::TempDir;
 
 /// A root that no program trusts unless it is told to.
 #[derive(Debug)]
@@ -39,6 +43,41 @@ impl Root {
     }
 }
 
+/// A temporary folder with the certificates of one server and one client, in PEM form:
+///
+/// - `ca.pem`: a root; `another.pem`: another root, which has certified nothing;
+/// - `server.pem`, `client.pem`: what the first root has certified, for 127.0.0.1 and localhost;
+/// - `server.key`, `client.key`: their keys;
+/// - `server-and-key.pem`, `client-and-key.pem`: both in one file.
+#[derive(Debug)]
+pub struct CertificateFolder(TempDir);
+
+impl CertificateFolder {
+    /// Makes the folder. It goes with this value.
+    ///
+    /// # Errors
+    ///
+    /// If the temporary folder of this machine takes no files.
+    pub fn make() -> io::Result<CertificateFolder> {
+        let folder = CertificateFolder(tempfile::tempdir()?);
+        let root = Root::new("a root");
+        fs::write(folder.file("ca.pem"), root.pem())?;
+        fs::write(folder.file("another.pem"), Root::new("another root").pem())?;
+        for who in ["server", "client"] {
+            let Certificate { certificate, key } = root.certify(who, &["127.0.0.1", "localhost"]);
+            fs::write(folder.file(&format!("{who}.pem")), &certificate)?;
+            fs::write(folder.file(&format!("{who}.key")), &key)?;
+            fs::write(folder.file(&format!("{who}-and-key.pem")), certificate + &key)?;
+        }
+        Ok(folder)
+    }
+
+    /// Returns the path of a file in it, whether it is there or not.
+    pub fn file(&self, name: &str) -> String {
+        self.0.path().join(name).display().to_string()
+    }
+}
+
 /// Each has a different name. Otherwise a server takes a certificate for that of its issuer.
 fn parameters(who: &str, names: &[&str]) -> CertificateParams {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
@@ -49,4 +88,22 @@ fn parameters(who: &str, names: &[&str]) -> CertificateParams {
 
 fn key() -> KeyPair {
     KeyPair::generate().expect("the machine has randomness")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_has_each_certificate_with_its_key_and_without() {
+        let folder = CertificateFolder::make().expect("the temporary folder is writable");
+        let read = |name: &str| fs::read_to_string(folder.file(name)).expect("the file was written");
+        for who in ["server", "client"] {
+            let (certificate, key) = (read(&format!("{who}.pem")), read(&format!("{who}.key")));
+            assert!(certificate.contains("BEGIN CERTIFICATE") && !certificate.contains("PRIVATE KEY"));
+            assert!(key.contains("PRIVATE KEY"));
+            assert_eq!(read(&format!("{who}-and-key.pem")), certificate + &key);
+        }
+        assert_ne!(read("ca.pem"), read("another.pem"));
+    }
 }

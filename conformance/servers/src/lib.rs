@@ -43,6 +43,7 @@ mod host;
 #[path = "host_elsewhere.rs"]
 mod host;
 mod image;
+pub mod lazy;
 mod mongodb;
 #[cfg(feature = "sql")]
 mod mysql;
@@ -83,7 +84,7 @@ pub use lock_conformance::harness::{Command, Ended, Finished, Wait};
 
 pub use backend::{AdminAbilities, Backend, run_on_server};
 #[cfg(feature = "certificates")]
-pub use certificates::{Certificate, Root};
+pub use certificates::{Certificate, CertificateFolder, Root};
 pub use contained::Contained;
 pub use etcd::{Etcd, EtcdCluster};
 pub use executable::{Account, Executable};

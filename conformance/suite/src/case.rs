@@ -2,8 +2,6 @@
 
 use std::pin::Pin;
 
-use lock_core::Info;
-
 use crate::harness::{Missing, Needed};
 use crate::judging::Load;
 use crate::setting::Setting;
@@ -15,7 +13,8 @@ pub(crate) struct Case {
     pub(crate) name: &'static str,
     /// The classes of real bugs (docs/bug-classes.md) that it guards against.
     pub(crate) classes: &'static [&'static str],
-    pub(crate) applies: fn(&Info) -> bool,
+    /// Whether the backend promises what it is about.
+    pub(crate) applies: fn(&Setting) -> bool,
     pub(crate) load: Load,
     /// Returns the case's body, or why it can't be run. Nothing of the body happens before it is polled.
     pub(crate) begin: fn(Setting) -> Result<Running, Missing>,
@@ -52,7 +51,7 @@ body!(First);
 body!(First, Second);
 body!(First, Second, Third);
 
-/// `case!(function, [B1, B2]; load Heavy; if |info| …)`; all but the first two may be left out.
+/// `case!(function, [B1, B2]; load Heavy; if |setting| …)`; all but the first two may be left out.
 macro_rules! case {
     ($function:ident, [$($class:ident),*] $(; load $load:ident)? $(; if $applies:expr)?) => {
         $crate::case::Case {
@@ -64,8 +63,8 @@ macro_rules! case {
             classes: &[$(stringify!($class)),*],
             applies: {
                 #[allow(unused, reason = "replaced where a case applies to some backends only")]
-                let applies: fn(&lock_core::Info) -> bool = |_| true;
-                $(let applies: fn(&lock_core::Info) -> bool = $applies;)?
+                let applies: fn(&$crate::setting::Setting) -> bool = |_| true;
+                $(let applies: fn(&$crate::setting::Setting) -> bool = $applies;)?
                 applies
             },
             load: {

@@ -22,7 +22,7 @@ pub use facts::{Durable, IdleConnection, OneTrip, Replays};
 pub use network::ThroughProxy;
 pub use own_server::{ClockedServer, Data, OwnServer, OwnServers, ServerClocks, Step};
 pub use processes::{ChildProcess, Command, Ended, Finished, LockProgram, Processes, Wait};
-pub use promise::{Promise, Rises};
+pub use promise::{Identity, Promise, Rises};
 
 /// The shortest ttl for a server that answers within about a millisecond.
 pub const SHORTEST_TTL: Duration = Duration::from_millis(400);

@@ -107,7 +107,7 @@ pub fn failed(backend: &str, why: &str) -> Verdict {
 }
 
 fn reason_not_to(case: &Case, setting: &Setting) -> Option<String> {
-    if !(case.applies)(&setting.info) {
+    if !(case.applies)(setting) {
         return Some("it is about what this backend does not promise".into());
     }
     (case.begin)(setting.clone()).err().map(|missing| missing.to_string())

@@ -5,29 +5,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use lock_conformance::assert_in_time;
+use lock_conformance::patience;
 use lock_conformance::timing::Answered;
-use lock_conformance::{Data, assert_in_time, patience};
 use lock_core::{Effect, ErrorKind};
+use lock_test_servers::lazy;
 use tokio::net::TcpListener;
 
 use crate::server::{LONG, Server, run};
-
-const NOT_DONE: ErrorKind = ErrorKind::Unavailable { effect: Effect::NotApplied };
 
 pub(crate) fn opening_waits_for_a_server_unless_it_is_lazy() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let url = format!("{}&patience=1s", server.0.url());
-        server.0.kill().unwrap();
-        for eager in ["", "&lazy=false"] {
-            let error = lock_etcd::connect(&format!("{url}{eager}")).await.unwrap_err();
-            assert_eq!(error.kind(), NOT_DONE, "{error}");
-        }
-        let client = lock_etcd::connect(&format!("{url}&lazy=true")).await.unwrap();
-        let lock = client.lock("a").ttl(LONG).build().unwrap();
-        assert_eq!(lock.try_acquire().await.map(drop).unwrap_err().kind(), NOT_DONE);
-        server.0.restart(Data::Kept).unwrap();
-        drop(lock.acquire().answered().await);
+        let client = lazy::client_of_a_dead_server(&server.0, &url, lock_etcd::connect).await;
+        lazy::finds_its_server(&client, &server.0, LONG).await;
     })
 }
 

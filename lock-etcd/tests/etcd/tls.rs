@@ -1,30 +1,14 @@
 //! TLS against a real server.
 
-use std::fs;
-use std::path::Path;
-
 use lock_core::{ErrorKind, Options};
-use lock_test_servers::{Certificate, Root};
+use lock_test_servers::CertificateFolder;
 
 use crate::server::{LONG, PATIENCE, Server, claim, granted, open, run};
 
-/// Writes into the folder a root certificate, and certificates with keys for the server and for a client.
-fn write_certificates(folder: &Path) {
-    let write = |file: &str, pem: &str| fs::write(folder.join(file), pem).expect("the folder takes files");
-    let root = Root::new("a root");
-    write("ca.pem", &root.pem());
-    for who in ["server", "client"] {
-        let Certificate { certificate, key } = root.certify(who, &["127.0.0.1", "localhost"]);
-        write(&format!("{who}.pem"), &certificate);
-        write(&format!("{who}.key"), &key);
-    }
-}
-
 pub(crate) fn the_roots_and_the_clients_certificate_are_the_urls() -> Result<(), String> {
     run(async {
-        let folder = tempfile::tempdir().unwrap();
-        write_certificates(folder.path());
-        let file = |name: &str| folder.path().join(name).display().to_string();
+        let folder = CertificateFolder::make().unwrap();
+        let file = |name: &str| folder.file(name);
         let (cert, key, ca) = (file("server.pem"), file("server.key"), file("ca.pem"));
         let mut args = vec!["--cert-file", &cert, "--key-file", &key];
         for clients in ["may be anonymous", "have certificates"] {

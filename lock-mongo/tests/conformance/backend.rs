@@ -6,7 +6,7 @@ use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_conformance::harness::{Age, Count, Forget, Interrupt, Promise, Residue, Rises};
+use lock_conformance::harness::{Age, Count, Forget, Identity, Interrupt, Promise, Residue, Rises};
 use lock_conformance::{Counters, Missing};
 use lock_core::driver::{Fair, Lease};
 use lock_core::{Client, Name, Options, Result};
@@ -48,7 +48,9 @@ impl Backend for MongoDb {
     fn promised(&self) -> Vec<Promise> {
         let clock_step = Duration::from_secs(3600);
         let rises = [Rises::WhileDataIsKept { clock_step }, Rises::WhileAMajorityKeepsItsData { clock_step }];
-        rises.map(|rises| Promise { lease: Lease::Lock, fair: Fair::No, rises }).to_vec()
+        rises
+            .map(|rises| Promise { lease: Lease::Lock, fair: Fair::No, rises, identity: Identity::Told })
+            .to_vec()
     }
 
     async fn open(&self, url: &str, options: Options) -> Result<Client> {

@@ -2,29 +2,18 @@
 
 use std::time::Duration;
 
-use lock_conformance::{Data, patience};
-use lock_core::{Effect, ErrorKind};
+use lock_conformance::patience;
 use lock_mongo::mongodb::bson::{Document, doc};
-use lock_test_servers::StandaloneMongoDb;
+use lock_test_servers::{StandaloneMongoDb, lazy};
 
 use crate::server::{Answered, LONG, Server, busy, claim, document, granted, open, run};
-
-const NOT_DONE: ErrorKind = ErrorKind::Unavailable { effect: Effect::NotApplied };
 
 pub(crate) fn opening_waits_for_the_server_unless_it_is_lazy() {
     run(async {
         let server = Server::start(&StandaloneMongoDb, &[]);
         let url = format!("{}/?patience=1s", server.0.url());
-        server.0.kill().unwrap();
-        for eager in ["", "&lazy=false"] {
-            let error = lock_mongo::connect(&format!("{url}{eager}")).await.unwrap_err();
-            assert_eq!(error.kind(), NOT_DONE, "{error}");
-        }
-        let client = lock_mongo::connect(&format!("{url}&lazy=true")).await.unwrap();
-        let lock = client.lock("a").ttl(LONG).build().unwrap();
-        assert_eq!(lock.try_acquire().await.map(drop).unwrap_err().kind(), NOT_DONE);
-        server.0.restart(Data::Kept).unwrap();
-        drop(lock.acquire().answered().await);
+        let client = lazy::client_of_a_dead_server(&server.0, &url, lock_mongo::connect).await;
+        lazy::finds_its_server(&client, &server.0, LONG).await;
     });
 }
 

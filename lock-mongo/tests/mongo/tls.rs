@@ -1,31 +1,16 @@
 //! TLS against a real server.
 
-use std::fs;
-use std::path::Path;
-
 use lock_core::ErrorKind;
-use lock_test_servers::{Certificate, Root, StandaloneMongoDb};
+use lock_test_servers::{CertificateFolder, StandaloneMongoDb};
 
 use crate::server::{LONG, Server, claim, granted, open, run};
 
-/// Writes a root certificate, and certificates with keys for the server and for a client, into the folder.
-fn write_certificates(folder: &Path) {
-    let write = |file: &str, pem: &str| fs::write(folder.join(file), pem).expect("the folder takes files");
-    let root = Root::new("a root");
-    write("ca.pem", &root.pem());
-    for who in ["server", "client"] {
-        let Certificate { certificate, key } = root.certify(who, &["127.0.0.1", "localhost"]);
-        write(&format!("{who}.pem"), &(certificate + &key));
-    }
-}
-
 pub(crate) fn the_roots_and_the_clients_certificate_are_the_urls() {
     run(async {
-        let folder = tempfile::tempdir().unwrap();
-        write_certificates(folder.path());
-        let file = |name: &str| folder.path().join(name).display().to_string();
+        let folder = CertificateFolder::make().unwrap();
+        let file = |name: &str| folder.file(name);
         // The harness checks without TLS whether the server is up.
-        let (server, ca) = (file("server.pem"), file("ca.pem"));
+        let (server, ca) = (file("server-and-key.pem"), file("ca.pem"));
         let mut args = vec!["--tlsMode", "preferTLS", "--tlsCertificateKeyFile", &server, "--tlsCAFile", &ca];
         for clients in ["may be anonymous", "have certificates"] {
             if clients == "may be anonymous" {
@@ -45,11 +30,11 @@ pub(crate) fn the_roots_and_the_clients_certificate_are_the_urls() {
             }
             // The `mongodb` crate reads certificate and key from one file, which `key` may name as well.
             let key = if clients == "have certificates" {
-                format!("&key={}", file("client.pem"))
+                format!("&key={}", file("client-and-key.pem"))
             } else {
                 String::new()
             };
-            let client = open(&url(format!("&ca={ca}&cert={}{key}", file("client.pem")))).await;
+            let client = open(&url(format!("&ca={ca}&cert={}{key}", file("client-and-key.pem")))).await;
             granted(&mut claim(&client, "b", LONG)).await;
             let shown = format!("{client:?} {:?}", client.driver());
             assert!(!shown.contains("PRIVATE"), "{shown}");

@@ -1,31 +1,15 @@
 //! TLS against a real server.
 #![cfg(feature = "tls")]
 
-use std::fs;
-use std::path::Path;
-
 use lock_core::ErrorKind;
-use lock_test_servers::{Certificate, Port, Root};
+use lock_test_servers::{CertificateFolder, Port};
 
 use crate::server::{Server, claim, granted, run};
 
-/// Writes to the folder a root certificate, and certificates that it has signed for the server and for a client.
-fn write_certificates(folder: &Path) {
-    let write = |file: &str, pem: &str| fs::write(folder.join(file), pem).expect("the folder takes files");
-    let root = Root::new("a root");
-    write("ca.pem", &root.pem());
-    for who in ["server", "client"] {
-        let Certificate { certificate, key } = root.certify(who, &["127.0.0.1"]);
-        write(&format!("{who}.pem"), &certificate);
-        write(&format!("{who}.key"), &key);
-    }
-}
-
 pub(crate) fn the_roots_and_the_clients_certificate_are_the_urls() {
     run(async {
-        let folder = tempfile::tempdir().unwrap();
-        write_certificates(folder.path());
-        let file = |name: &str| folder.path().join(name).display().to_string();
+        let folder = CertificateFolder::make().unwrap();
+        let file = |name: &str| folder.file(name);
         for clients in ["no", "yes"] {
             let taken = Port::free().unwrap();
             let port = taken.number();
@@ -66,9 +50,8 @@ pub(crate) fn the_roots_and_the_clients_certificate_are_the_urls() {
 }
 
 pub(crate) fn files_that_are_none_are_named() {
-    let folder = tempfile::tempdir().unwrap();
-    write_certificates(folder.path());
-    let file = |name: &str| folder.path().join(name).display().to_string();
+    let folder = CertificateFolder::make().unwrap();
+    let file = |name: &str| folder.file(name);
     for (parameter, path) in [("ca", file("server.key")), ("ca", file("missing.pem"))] {
         let error = lock_redis::Redis::from_url(&format!("rediss://h?{parameter}={path}")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid);

@@ -1,20 +1,16 @@
 //! TLS to every node.
 #![cfg(feature = "tls")]
 
-use std::fs;
-use std::path::Path;
-
 use lock_core::ErrorKind;
-use lock_test_servers::{Certificate, Owned, Port, Redis, Root, Settings};
+use lock_test_servers::{CertificateFolder, Owned, Port, Redis, Settings};
 
 use super::nodes::FIVE;
 use super::{TTL, options, released, run};
 
 pub(crate) fn the_roots_and_the_clients_certificate_are_every_nodes() {
     run(async {
-        let folder = tempfile::tempdir().unwrap();
-        write_certificates(folder.path());
-        let file = |name: &str| folder.path().join(name).display().to_string();
+        let folder = CertificateFolder::make().unwrap();
+        let file = |name: &str| folder.file(name);
         let nodes: Vec<(Owned, Port)> = (0..FIVE).map(|_| start(&file)).collect();
         let hosts: Vec<String> =
             nodes.iter().map(|(_, port)| format!("127.0.0.1:{}", port.number())).collect();
@@ -54,16 +50,4 @@ fn start(file: &impl Fn(&str) -> String) -> (Owned, Port) {
     ];
     let args = args.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect();
     (Owned::start(&Redis, &Settings { args, ..Settings::default() }).unwrap(), port)
-}
-
-/// Writes a root certificate, and certificates that it has signed for the servers and for a client.
-fn write_certificates(folder: &Path) {
-    let write = |file: &str, pem: &str| fs::write(folder.join(file), pem).unwrap();
-    let root = Root::new("a root");
-    write("ca.pem", &root.pem());
-    for who in ["server", "client"] {
-        let Certificate { certificate, key } = root.certify(who, &["127.0.0.1"]);
-        write(&format!("{who}.pem"), &certificate);
-        write(&format!("{who}.key"), &key);
-    }
 }

@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_conformance::harness::{Age, Count, Forget, IdleConnection, Interrupt, Promise, Residue, Rises};
+use lock_conformance::harness::{
+    Age, Count, Forget, Identity, IdleConnection, Interrupt, Promise, Residue, Rises,
+};
 use lock_conformance::{Counters, Missing, Verdict};
 use lock_core::driver::{Fair, Lease};
 use lock_core::{Client, Name, Options, Result};
@@ -44,7 +46,7 @@ impl Backend for Tested {
     /// docs/semantics.md has the hour: how far the clock may be set back.
     fn promised(&self) -> Vec<Promise> {
         let rises = Rises::WhileDataIsKept { clock_step: Duration::from_secs(3600) };
-        vec![Promise { lease: Lease::Lock, fair: Fair::No, rises }]
+        vec![Promise { lease: Lease::Lock, fair: Fair::No, rises, identity: Identity::Told }]
     }
 
     /// Opens a client whose statements are reported to `statements`, which is sqlx' default.

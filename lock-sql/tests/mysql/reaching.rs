@@ -2,32 +2,22 @@
 
 use std::time::Duration;
 
+use lock_conformance::patience;
 use lock_conformance::timing::Answered;
-use lock_conformance::{Data, patience};
-use lock_core::{Effect, ErrorKind};
+use lock_core::ErrorKind;
 use lock_sql::mysql;
-use lock_test_servers::{Owned, Persistence, Settings};
+use lock_test_servers::{Owned, Persistence, Settings, lazy};
 use tokio::task::JoinSet;
 
 use crate::On;
 use crate::server::{PATIENCE, Server, TTL, claim, execute, granted, number, run, until};
 
-const NOT_DONE: ErrorKind = ErrorKind::Unavailable { effect: Effect::NotApplied };
-
 pub(crate) fn opening_waits_for_the_server_unless_it_is_lazy(on: On) {
     run(async {
         let owned = Owned::start(on, &Settings::default()).expect("the server can be started");
         let url = format!("{}?patience=1s", owned.url());
-        owned.kill().unwrap();
-        for eager in ["", "&lazy=false"] {
-            let error = mysql::connect(&format!("{url}{eager}")).await.unwrap_err();
-            assert_eq!(error.kind(), NOT_DONE, "{error}");
-        }
-        let client = mysql::connect(&format!("{url}&lazy=true")).await.unwrap();
-        let lock = client.lock("a").ttl(TTL).build().unwrap();
-        assert_eq!(lock.try_acquire().await.map(drop).unwrap_err().kind(), NOT_DONE);
-        owned.restart(Data::Kept).unwrap();
-        drop(lock.acquire().answered().await);
+        let client = lazy::client_of_a_dead_server(&owned, &url, mysql::connect).await;
+        lazy::finds_its_server(&client, &owned, TTL).await;
     });
 }
 

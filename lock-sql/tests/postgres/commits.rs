@@ -7,7 +7,7 @@ use lock_core::{Client, Effect, ErrorKind};
 use sqlx::{AssertSqlSafe, Executor};
 
 use crate::Outcome;
-use crate::server::{Site, claim, claim_within, granted, run, start, until};
+use crate::server::{Site, claim, claim_within, free_row, run, start, until};
 
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -18,9 +18,7 @@ pub(crate) fn a_grant_whose_commit_comes_late_is_given_back() -> Outcome {
         let server = start(&[]);
         let site = Site::on(server.url());
         let client = site.client().await;
-        let mut before = claim(&client, "old");
-        granted(&mut before).await;
-        before.release().await.unwrap();
+        free_row(&client, "old").await;
         for name in ["old", "new"] {
             hold_commits(&site).await;
             let mut late = attempted(&site, &client, name).await;

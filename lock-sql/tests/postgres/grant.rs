@@ -8,7 +8,7 @@ use lock_core::{Effect, ErrorKind, Label, Name, Owner, Random};
 use sqlx::{Executor, Row};
 
 use crate::Outcome;
-use crate::server::{Site, TTL, busy, claim, claim_within, granted, run, until};
+use crate::server::{Site, TTL, busy, claim, claim_within, free_row, granted, run, until};
 
 const NOW: &str = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
 
@@ -16,9 +16,7 @@ pub(crate) fn an_attempt_that_waited_for_a_row_past_its_patience_takes_nothing()
     run(async {
         let site = Site::new();
         let client = site.client().await;
-        let mut before = claim(&client, "a");
-        granted(&mut before).await;
-        before.release().await.unwrap();
+        free_row(&client, "a").await;
         let mut keeper = site.keep_row("a").await;
         let error = claim_within(&client, "a", Duration::from_millis(300)).attempt().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error:?}");
@@ -59,9 +57,7 @@ pub(crate) fn an_attempt_that_lost_a_race_knows_the_holder_and_its_lease() -> Ou
     run(async {
         let site = Site::new();
         let client = site.client().await;
-        let mut before = claim(&client, "a");
-        granted(&mut before).await;
-        before.release().await.unwrap();
+        free_row(&client, "a").await;
         let mut faster = site.keep_row("a").await;
         let mut loses = claim(&client, "a");
         let attempt = tokio::spawn(async move { busy(&mut loses).await });
@@ -152,9 +148,7 @@ pub(crate) fn a_token_ahead_of_the_clock_is_followed_and_not_taken_for_the_time(
     run(async {
         let site = Site::new();
         let client = site.client().await;
-        let mut holder = claim(&client, "a");
-        granted(&mut holder).await;
-        holder.release().await.unwrap();
+        free_row(&client, "a").await;
         site.execute("UPDATE TABLE_ SET token = token + 3600000000").await;
         let ahead = site.number("SELECT token FROM TABLE_").await.unsigned_abs();
         let mut next = claim(&client, "a");

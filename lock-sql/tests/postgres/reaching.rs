@@ -2,17 +2,16 @@
 
 use std::time::Duration;
 
+use lock_conformance::patience;
 use lock_conformance::timing::{Answered, released};
-use lock_conformance::{Data, patience};
-use lock_core::{Client, Effect, ErrorKind};
+use lock_core::Client;
 use lock_sql::postgres;
+use lock_test_servers::lazy;
 use sqlx::{AssertSqlSafe, Executor, PgConnection};
 use tokio::task::JoinSet;
 
 use crate::Outcome;
 use crate::server::{Site, TTL, claim, claim_within, granted, run, start_durable, until};
-
-const NOT_DONE: ErrorKind = ErrorKind::Unavailable { effect: Effect::NotApplied };
 
 async fn open(site: &Site, parameters: &str) -> Client {
     postgres::connect(&site.url_with(&format!("table={}&{parameters}", site.table))).answered().await
@@ -30,16 +29,8 @@ pub(crate) fn opening_waits_for_the_server_unless_it_is_lazy() -> Outcome {
     run(async {
         let server = start_durable();
         let url = Site::on(server.url()).url_with("patience=1s");
-        server.kill().unwrap();
-        for eager in ["", "&lazy=false"] {
-            let error = postgres::connect(&format!("{url}{eager}")).await.unwrap_err();
-            assert_eq!(error.kind(), NOT_DONE, "{error}");
-        }
-        let client = postgres::connect(&format!("{url}&lazy=true")).await.unwrap();
-        let lock = client.lock("a").ttl(TTL).build().unwrap();
-        assert_eq!(lock.try_acquire().await.map(drop).unwrap_err().kind(), NOT_DONE);
-        server.restart(Data::Kept).unwrap();
-        drop(lock.acquire().answered().await);
+        let client = lazy::client_of_a_dead_server(&server, &url, postgres::connect).await;
+        lazy::finds_its_server(&client, &server, TTL).await;
     })
 }
 

@@ -177,6 +177,13 @@ pub(crate) fn claim_within(client: &Client, name: &str, patience: Duration) -> B
     claims::claim(client, name, Terms { ttl: TTL, patience, waits: Queueing::Queued, label: "a test" })
 }
 
+/// Acquires a lock and releases it, so that it has a row that no client holds.
+pub(crate) async fn free_row(client: &Client, name: &str) {
+    let mut claim = claim(client, name);
+    granted(&mut claim).await;
+    claim.release().await.unwrap();
+}
+
 pub(crate) async fn until(what: &str, mut happens: impl AsyncFnMut() -> bool) {
     let start = Instant::now();
     while !happens().await {

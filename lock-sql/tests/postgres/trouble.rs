@@ -7,7 +7,9 @@ use lock_core::{Effect, ErrorKind, Options};
 use sqlx::Executor;
 
 use crate::Outcome;
-use crate::server::{Site, TTL, busy, claim, claim_within, granted, run, start, start_durable, until};
+use crate::server::{
+    Site, TTL, busy, claim, claim_within, free_row, granted, run, start, start_durable, until,
+};
 
 /// Makes the table's next `times` writes fail with an error of this code. They are counted with a sequence, which a
 /// failed write doesn't set back.
@@ -137,9 +139,7 @@ pub(crate) fn a_statement_that_is_killed_while_it_waits_takes_nothing_that_stays
     run(async {
         let site = Site::new();
         let client = site.client().await;
-        let mut before = claim(&client, "a");
-        granted(&mut before).await;
-        before.release().await.unwrap();
+        free_row(&client, "a").await;
         let mut keeper = site.keep_row("a").await;
         let mut other = claim(&client, "a");
         let attempt = tokio::spawn(async move { (other.attempt().await, other) });

@@ -2,31 +2,22 @@
 
 use std::time::Duration;
 
+use lock_conformance::patience;
 use lock_conformance::timing::Answered;
-use lock_conformance::{Data, patience};
+use lock_core::ErrorKind;
 use lock_core::driver::Queueing;
-use lock_core::{Effect, ErrorKind};
+use lock_test_servers::lazy;
 
 use crate::server::{LONG, Server, busy, children, claim, granted, open, run};
-
-const NOT_DONE: ErrorKind = ErrorKind::Unavailable { effect: Effect::NotApplied };
 
 pub(crate) fn opening_waits_for_a_server_unless_it_is_lazy() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let longest = server.client().await.info().max_ttl;
         let url = format!("{}&patience=1s", server.0.url());
-        server.0.kill().unwrap();
-        for eager in ["", "&lazy=false"] {
-            let error = lock_zk::connect(&format!("{url}{eager}")).await.unwrap_err();
-            assert_eq!(error.kind(), NOT_DONE, "{error}");
-        }
-        let client = lock_zk::connect(&format!("{url}&lazy=true")).await.unwrap();
-        let lock = client.lock("a").ttl(LONG).build().unwrap();
+        let client = lazy::client_of_a_dead_server(&server.0, &url, lock_zk::connect).await;
         let too_long = client.lock("b").ttl(longest * 2).build().expect("the bounds are not known yet");
-        assert_eq!(lock.try_acquire().await.map(drop).unwrap_err().kind(), NOT_DONE);
-        server.0.restart(Data::Kept).unwrap();
-        drop(lock.acquire().answered().await);
+        lazy::finds_its_server(&client, &server.0, LONG).await;
         assert_eq!(client.info().max_ttl, longest);
         assert_eq!(too_long.try_acquire().await.map(drop).unwrap_err().kind(), ErrorKind::Invalid);
     })

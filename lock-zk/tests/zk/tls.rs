@@ -1,13 +1,13 @@
 //! TLS against a real server.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::{fs, io};
 
 use lock_core::driver::Queueing;
 use lock_core::{ErrorKind, Options};
 use lock_test_servers::catalogue::Listing;
-use lock_test_servers::{Certificate, Executable, Owned, Place, Port, Product, Root, Settings, ZooKeeper};
+use lock_test_servers::{CertificateFolder, Executable, Owned, Place, Port, Product, Settings, ZooKeeper};
 
 use crate::server::{TTL, claim, granted, open, run};
 
@@ -57,24 +57,10 @@ impl Product for Encrypted {
     }
 }
 
-/// Writes a root certificate, and certificates with keys for the server and for a client, into the folder.
-fn write_certificates(folder: &Path) {
-    let write = |file: &str, pem: &str| fs::write(folder.join(file), pem).expect("the folder takes files");
-    let root = Root::new("a root");
-    write("ca.pem", &root.pem());
-    write("another.pem", &Root::new("another root").pem());
-    for who in ["server", "client"] {
-        let Certificate { certificate, key } = root.certify(who, &["127.0.0.1", "localhost"]);
-        write(&format!("{who}.pem"), &(certificate + &key));
-        write(&format!("{who}.key"), &key);
-    }
-}
-
 pub(crate) fn the_roots_and_the_clients_certificate_are_the_urls() -> Result<(), String> {
     run(async {
-        let folder = tempfile::tempdir().unwrap();
-        write_certificates(folder.path());
-        let file = |name: &str| folder.path().join(name).display().to_string();
+        let folder = CertificateFolder::make().unwrap();
+        let file = |name: &str| folder.file(name);
         for clients in ["none", "need"] {
             let taken = Port::free().unwrap();
             let port = taken.number();
@@ -82,13 +68,13 @@ pub(crate) fn the_roots_and_the_clients_certificate_are_the_urls() -> Result<(),
                 "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory".to_owned(),
                 format!("secureClientPort={port}"),
                 "secureClientPortAddress=127.0.0.1".to_owned(),
-                format!("ssl.keyStore.location={}", file("server.pem")),
+                format!("ssl.keyStore.location={}", file("server-and-key.pem")),
                 format!("ssl.trustStore.location={}", file("ca.pem")),
                 format!("ssl.clientAuth={clients}"),
             ];
             let _server = Owned::start(&Encrypted, &Settings { args, ..Settings::default() }).unwrap();
             let url = |parameters: String| format!("zks://localhost:{port}?tick=100ms{parameters}");
-            let certificate = format!("&cert={}&key={}", file("client.pem"), file("client.key"));
+            let certificate = format!("&cert={}&key={}", file("client-and-key.pem"), file("client.key"));
             let whole = url(format!("&ca={}{certificate}", file("ca.pem")));
             let client = open(&whole).await;
             granted(&mut claim(&client, "a", TTL, Queueing::No)).await;

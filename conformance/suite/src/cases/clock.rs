@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lock_core::driver::{Fencing, Lease, Queueing};
-use lock_core::{Client, Clock, Effect, Ending, ErrorKind, Fence, Guard, Info, LossReason, Name, Options};
+use lock_core::{Client, Clock, Effect, Ending, ErrorKind, Fence, Guard, LossReason, Name, Options};
 
 use crate::bounds;
 use crate::case::{Case, case};
@@ -128,8 +128,8 @@ async fn set_back_it_costs_no_live_holder_the_lock(s: Setting, clocks: Arc<dyn S
 }
 
 /// Otherwise a client that goes away takes its locks with it, and a client that stays keeps them.
-fn lock_has_a_lease(info: &Info) -> bool {
-    info.lease == Lease::Lock
+fn lock_has_a_lease(s: &Setting) -> bool {
+    s.info.lease == Lease::Lock
 }
 
 /// Leaves a lock whose holder has died right after the grant: no client renews or releases it. Its lease began after

@@ -191,5 +191,5 @@ async fn waiters_survive_restarts_without_data(s: Setting, servers: Arc<dyn OwnS
     let next =
         within("the waiter has it", server.recovers_in() + Duration::from_secs(7), waiter).await.returned();
     let next = next.expect("a restart is no reason to give up");
-    assert!(next.token() > guard.token() || !outlives_the_data(&s.info));
+    assert!(next.token() > guard.token() || !outlives_the_data(&s));
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lock_core::driver::Fencing;
-use lock_core::{Fence, FencingToken, Info, Options};
+use lock_core::{Fence, FencingToken, Options};
 
 use crate::bounds;
 use crate::case::{Case, case};
@@ -21,8 +21,8 @@ pub(crate) const CASES: &[Case] = &[
 ];
 
 /// Whether tokens rise even after all data was lost.
-pub(super) fn outlives_the_data(info: &Info) -> bool {
-    !matches!(info.fencing, Fencing::UntilAMajorityLosesItsData { .. })
+pub(super) fn outlives_the_data(s: &Setting) -> bool {
+    !matches!(s.info.fencing, Fencing::UntilAMajorityLosesItsData { .. })
 }
 
 async fn token_of(s: &Setting, name: &lock_core::Name) -> FencingToken {

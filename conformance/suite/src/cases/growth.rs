@@ -17,7 +17,7 @@ use crate::timing::{assert_in_time, released, still_held, until};
 
 pub(crate) const CASES: &[Case] = &[
     case!(names_that_are_used_once_leave_their_tokens_only, [B27, B28]; load Heavy),
-    case!(locks_of_one_session_share_its_heartbeats, [B28, B30]; load Heavy; if |info| info.lease == Lease::Session),
+    case!(locks_of_one_session_share_its_heartbeats, [B28, B30]; load Heavy; if |s| s.info.lease == Lease::Session),
 ];
 
 /// Longer than any backend remembers a token.

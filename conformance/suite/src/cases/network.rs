@@ -17,7 +17,7 @@ pub(crate) const CASES: &[Case] = &[
     case!(an_attempt_whose_answer_is_lost_is_undone, [B2, B15]),
     case!(an_attempt_that_arrives_after_its_release_takes_nothing, [B2]),
     case!(an_attempt_held_up_between_its_requests_takes_nothing, [B2]),
-    case!(a_release_held_up_between_its_requests_wakes_the_waiter, [B4]; if |info| info.wakes == Wakes::Pushed),
+    case!(a_release_held_up_between_its_requests_wakes_the_waiter, [B4]; if |s| s.info.wakes == Wakes::Pushed),
     case!(a_renewal_whose_answer_is_lost_is_repeated_in_time, [B1, B11]),
     case!(a_release_whose_answer_is_lost_is_one, [B18]),
     case!(what_arrives_twice_counts_once, [B3, B9]),

@@ -21,8 +21,8 @@ pub(crate) const CASES: &[Case] = &[
     case!(a_half_open_connection_costs_no_lock, [B11, B31]),
     case!(an_outage_shorter_than_the_lease_costs_no_lock, [B11, B31]),
     case!(a_waiter_whose_connections_died_in_silence_looks_again, [B4, B31]),
-    case!(a_waiter_that_lost_its_place_is_woken_in_the_next, [B4, B31]; load Medium; if |info| info.fair != Fair::No),
-    case!(dead_waiters_in_front_cost_one_timeout_however_many, [B5, B30]; load Heavy; if |info| info.fair != Fair::No),
+    case!(a_waiter_that_lost_its_place_is_woken_in_the_next, [B4, B31]; load Medium; if |s| s.info.fair != Fair::No),
+    case!(dead_waiters_in_front_cost_one_timeout_however_many, [B5, B30]; load Heavy; if |s| s.info.fair != Fair::No),
     case!(connections_cut_at_any_moment_leave_nothing, [B2, B18, B31, B34]; load Medium),
 ];
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lock_core::driver::{Queueing, Wakes};
-use lock_core::{Ending, Info, Options};
+use lock_core::{Ending, Options};
 use tokio::task::JoinSet;
 
 use crate::bounds;
@@ -20,8 +20,8 @@ pub(crate) const CASES: &[Case] = &[
     case!(a_waiter_that_has_waited_long_asks_seldom, [B30]; load Heavy; if is_polled),
 ];
 
-fn is_polled(info: &Info) -> bool {
-    info.wakes == Wakes::Polled
+fn is_polled(s: &Setting) -> bool {
+    s.info.wakes == Wakes::Polled
 }
 
 const LONG: Duration = Duration::from_secs(30);

@@ -17,7 +17,7 @@ pub(crate) const CASES: &[Case] = &[
     case!(an_owner_enters_again_and_leaves_as_often, [B26]),
     case!(entering_again_sends_no_request, [B26]; load Heavy),
     case!(another_owner_waits, [B26]),
-    case!(a_partial_release_renews, [B26]; if |info| info.lease == Lease::Lock),
+    case!(a_partial_release_renews, [B26]; if |s| s.info.lease == Lease::Lock),
     case!(tasks_of_one_owner_enter_together, [B26]),
     case!(a_lost_lock_is_not_entered_again, [B26, B10]),
     case!(an_owner_that_leaves_at_any_time_leaves_nothing, [B26, B1]; load Heavy),

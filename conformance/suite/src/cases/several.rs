@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use lock_core::driver::Lease;
-use lock_core::{Client, Ending, ErrorKind, Info, LossReason, MultiGuard, MultiLock, Name, Result};
+use lock_core::{Client, Ending, ErrorKind, LossReason, MultiGuard, MultiLock, Name, Result};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::work::Endless;
 use crate::bounds;
 use crate::case::{Case, case};
-use crate::harness::Forget;
+use crate::harness::{Forget, Identity, Promise};
 use crate::setting::{Setting, ms};
 use crate::timing::{Answered, Returned, released, still_held, until, within};
 
@@ -101,10 +101,10 @@ async fn all_or_none(s: Setting) {
     assert_eq!(MultiLock::new([]).expect_err("nothing to hold").kind(), ErrorKind::Invalid);
 }
 
-/// Backends that are known to tell it are asked in any case, so that one that no longer does is not silently left out.
-fn says_which_it_is(info: &Info) -> bool {
-    let known = ["memory", "memory-queue", "redis", "redlock", "postgres", "mongodb"];
-    info.identity.is_some() || known.contains(&info.backend) || (cfg!(unix) && info.backend == "sqlite")
+/// A server of which this was promised is asked in any case, so that one that no longer does is not silently left out.
+fn says_which_it_is(s: &Setting) -> bool {
+    let is_promised = |promise: &Promise| promise.identity == Identity::Told;
+    s.info.identity.is_some() || s.harness.promised().iter().any(is_promised)
 }
 
 async fn one_lock_through_two_clients_is_refused(s: Setting) {

@@ -24,13 +24,13 @@ pub(crate) const CASES: &[Case] = &[
     case!(a_waiter_has_it_after_a_release, [B4]),
     case!(a_waiter_has_it_after_a_drop, [B4]),
     case!(a_waiter_has_it_after_its_holder_died, [B4, B5]; load Medium),
-    case!(a_waiter_goes_by_its_holders_ttl, [B5, B12]; if |info| info.lease == Lease::Lock),
+    case!(a_waiter_goes_by_its_holders_ttl, [B5, B12]; if |s| s.info.lease == Lease::Lock),
     case!(no_wake_up_is_lost_over_many_hand_overs, [B4, B31]; load Heavy),
     case!(waiters_of_one_process_come_in_their_order, [B30]),
     case!(a_thousand_waiting_tasks_cost_four_requests_a_hand_over, [B30]; load Heavy),
-    case!(a_hand_over_costs_the_same_however_many_wait, [B30]; load Heavy; if |info| info.fair != Fair::No),
-    case!(clients_come_in_the_order_in_which_they_asked, [B30]; if |info| info.fair != Fair::No),
-    case!(two_processes_share_a_name_evenly, [B30]; load Heavy; if |info| info.wakes == Wakes::Pushed || info.fair != Fair::No),
+    case!(a_hand_over_costs_the_same_however_many_wait, [B30]; load Heavy; if |s| s.info.fair != Fair::No),
+    case!(clients_come_in_the_order_in_which_they_asked, [B30]; if |s| s.info.fair != Fair::No),
+    case!(two_processes_share_a_name_evenly, [B30]; load Heavy; if |s| s.info.wakes == Wakes::Pushed || s.info.fair != Fair::No),
 ];
 
 async fn a_wait_that_runs_out_names_the_holder(s: Setting) {

@@ -14,13 +14,25 @@ pub struct Promise {
     pub fair: Fair,
     /// How far tokens can be relied on to rise.
     pub rises: Rises,
+    /// Whether the server says which it is.
+    pub identity: Identity,
 }
 
 impl Promise {
-    /// Whether what a server says of itself agrees with it.
+    /// Whether what a server says of itself agrees with it. Its identity is not compared, since a client may be open
+    /// before it has learned that.
     pub(crate) fn is_kept_by(&self, info: &Info) -> bool {
         (self.lease, self.fair) == (info.lease, info.fair) && self.rises.is_kept_by(&info.fencing)
     }
+}
+
+/// Whether a server says which it is, in [`Info::identity`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// It does, at the latest when a client has met all servers that it is made of.
+    Told,
+    /// Some servers of the backend do not.
+    NotPromised,
 }
 
 /// How far tokens can be relied on to rise: the assumptions of [`Fencing`], without its words for people.
@@ -70,6 +82,10 @@ mod tests {
         Info::new("a backend", "a server", fencing, lease, HOUR..=HOUR * 2)
     }
 
+    fn promise(lease: Lease, fair: Fair, rises: Rises) -> Promise {
+        Promise { lease, fair, rises, identity: Identity::NotPromised }
+    }
+
     fn while_data_is_kept(clock_step: Duration) -> Fencing {
         Fencing::WhileDataIsKept { clock_step, kept: "a test".to_owned() }
     }
@@ -91,7 +107,7 @@ mod tests {
             (Rises::UntilAMajorityLosesItsData, until_a_majority_loses_its_data()),
         ];
         for (promised, (rises, _)) in kinds.iter().enumerate() {
-            let promise = Promise { lease: Lease::Lock, fair: Fair::No, rises: *rises };
+            let promise = promise(Lease::Lock, Fair::No, *rises);
             for (said, (_, fencing)) in kinds.iter().enumerate() {
                 let kept = promise.is_kept_by(&info(fencing.clone(), Lease::Lock));
                 assert_eq!(kept, promised == said, "{promise:?}, {fencing:?}");
@@ -111,7 +127,7 @@ mod tests {
 
     #[test]
     fn another_lease_or_another_order_breaks_the_promise() {
-        let promise = Promise { lease: Lease::Session, fair: Fair::PerProcess, rises: Rises::Always };
+        let promise = promise(Lease::Session, Fair::PerProcess, Rises::Always);
         let mut info = info(Fencing::Always, Lease::Session);
         assert!(!promise.is_kept_by(&info), "waiters are served in no order");
         info.fair = Fair::PerProcess;
