@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use lock_conformance::assert_in_time;
 use lock_conformance::patience;
 use lock_conformance::timing::Answered;
-use lock_core::{Effect, ErrorKind};
 use lock_test_servers::lazy;
 use tokio::net::TcpListener;
 
