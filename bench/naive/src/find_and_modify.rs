@@ -29,7 +29,10 @@ pub(crate) async fn open(url: String, context: Context) -> Result<SchemeDriver<F
     let mut options = ClientOptions::parse(&url).await.map_err(failed)?;
     options.server_selection_timeout = Some(context.patience);
     let client = Client::with_options(options).map_err(failed)?;
-    let locks = FindAndModify(client.database("naive").collection("locks"));
+    let database = client.database("naive");
+    let call = Call::begin(&context.clock, context.patience);
+    answered(&call, database.run_command(doc! { "ping": 1 })).await?;
+    let locks = FindAndModify(database.collection("locks"));
     // The driver panics if the last handle is dropped while the runtime ends.
     std::mem::forget(client);
     let mut info = info(NAME, Location::parse(&url)?.base(), Duration::from_millis(10)..=LONGEST);
