@@ -17,7 +17,7 @@ mod set_nx_ex;
 mod setnx;
 mod unique_index;
 
-use lock_core::driver::{Context, Location};
+use lock_core::driver::Location;
 use lock_core::{Client, Options, Result};
 
 /// A scheme.
@@ -60,13 +60,14 @@ impl Scheme {
         }
     }
 
-    /// Returns the claims of `docs/claims.md` that are its flaws, as the texts say them.
+    /// Returns the claims of `docs/claims.md` that are its flaws, as the texts say them. T21 is one of a scheme
+    /// without a watchdog.
     pub fn flaws(self) -> &'static [&'static str] {
         match self {
             Scheme::UniqueIndex => &["T1", "T2", "T3", "T20"],
             Scheme::FindAndModify => &["T5", "T20"],
-            Scheme::Setnx => &["T8", "T9", "T10", "T20"],
-            Scheme::SetNxEx => &["T12", "T20"],
+            Scheme::Setnx => &["T8", "T9", "T10", "T20", "T21"],
+            Scheme::SetNxEx => &["T12", "T20", "T21"],
             Scheme::Redlock => &["T16", "T17", "T20", "T25", "T26"],
             Scheme::FairQueue => &["T14", "T19", "T20"],
         }
@@ -91,10 +92,7 @@ impl Scheme {
             }
             Scheme::Setnx => options.open(name, &server, |context| setnx::open(base, context)).await,
             Scheme::SetNxEx => options.open(name, &server, |context| set_nx_ex::open(base, context)).await,
-            Scheme::Redlock => {
-                let open = |context: Context| redlock::open(location, context);
-                options.open(name, &server, open).await
-            }
+            Scheme::Redlock => options.open(name, &server, |context| redlock::open(location, context)).await,
             Scheme::FairQueue => options.open(name, &server, |context| fair_queue::open(base, context)).await,
         }
     }

@@ -158,16 +158,29 @@ pub(crate) const TABLE: &[Row] = &[
 
 /// Returns the tests of the table itself.
 pub(crate) fn trials() -> Vec<Trial> {
-    let test: fn() = every_claim_of_the_table_is_a_flaw_of_its_scheme;
-    rules::judged("lock-naive", [("table::every_claim_of_the_table_is_a_flaw_of_its_scheme", test)])
+    let tests: [(&str, fn()); 2] = [
+        ("table::every_claim_is_a_flaw_of_its_scheme", every_claim_is_a_flaw_of_its_scheme),
+        ("table::the_document_has_every_flaw_and_every_case", the_document_has_every_flaw_and_every_case),
+    ];
+    rules::judged("lock-naive", tests)
 }
 
-fn every_claim_of_the_table_is_a_flaw_of_its_scheme() {
+fn every_claim_is_a_flaw_of_its_scheme() {
     let mut rows = BTreeSet::new();
     for row in TABLE {
         assert!(rows.insert(row.to_string()), "{row} is in the table twice");
         if let Expected::Fails { claim: Some(claim), .. } = row.expected {
             assert!(row.scheme.flaws().contains(&claim), "{row} shows {claim}, which is not among its flaws");
         }
+    }
+}
+
+fn the_document_has_every_flaw_and_every_case() {
+    const DOCUMENT: &str = include_str!("../../../../docs/claims.md");
+    for flaw in Scheme::ALL.iter().flat_map(|scheme| scheme.flaws()) {
+        assert!(DOCUMENT.contains(&format!("\n| {flaw} | ")), "{flaw} is missing");
+    }
+    for row in TABLE {
+        assert!(DOCUMENT.contains(&format!("`{}`", row.case)), "{} is missing", row.case);
     }
 }
