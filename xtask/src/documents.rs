@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::workspace::root;
 
 /// Documents that list cases and promise nothing.
-const LISTS: [&str; 2] = ["bug-classes.md", "pinned.md"];
+const LISTS: [&str; 3] = ["bug-classes.md", "pinned.md", "claims.md"];
 
 /// Checks all documents. `Err` lists names of what doesn't exist, and the cases that no promise and no rule names.
 pub(crate) fn check() -> Result<(), String> {

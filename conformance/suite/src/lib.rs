@@ -29,6 +29,7 @@ mod selection;
 mod setting;
 #[cfg(unix)]
 mod signals;
+mod single;
 mod suspendable;
 pub mod timing;
 mod turn;
@@ -37,6 +38,7 @@ mod verdict;
 pub use harness::{Ability, Counters, Data, Harness, Missing, Step};
 pub use runner::{failed, not_run, run};
 pub use setting::is_full_run;
+pub use single::{CaseOutcome, run_case};
 pub use verdict::Verdict;
 
 /// Checks that the page for authors of a backend compiles as it stands, and that its backend passes the suite.

@@ -106,7 +106,7 @@ pub fn failed(backend: &str, why: &str) -> Verdict {
     Verdict::Failed
 }
 
-fn reason_not_to(case: &Case, setting: &Setting) -> Option<String> {
+pub(crate) fn reason_not_to(case: &Case, setting: &Setting) -> Option<String> {
     if !(case.applies)(setting) {
         return Some("it is about what this backend does not promise".into());
     }
@@ -131,14 +131,19 @@ fn complete(case: &'static Case, setting: &Setting, ran: &Mutex<Vec<Played>>) ->
         return Ok(Completion::ignored_with(server_ended(&why)));
     }
     let began = Instant::now();
-    let again = |why: &Again| why.note(&what(case, setting));
-    let outcome = JUDGE.judge(case.load, || outcome_of(case, setting), again);
+    let outcome = judged(case, setting);
     ran.lock().expect("no case panics under this lock").push((case, began.elapsed()));
     outcome.map(|()| Completion::Completed)
 }
 
 /// The judge of all suites of this program.
 static JUDGE: Judge = Judge::new();
+
+/// Runs a case until it is judged. The error says why it failed.
+pub(crate) fn judged(case: &'static Case, setting: &Setting) -> Result<(), String> {
+    let again = |why: &Again| why.note(&what(case, setting));
+    JUDGE.judge(case.load, || outcome_of(case, setting), again)
+}
 
 /// Returns what reports call this case.
 fn what(case: &Case, setting: &Setting) -> String {

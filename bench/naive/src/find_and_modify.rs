@@ -1,0 +1,117 @@
+//! MongoDB: a document. To lock, `findAndModify` looks for it and inserts it if it is absent. To unlock, delete it.
+//!
+//! The text: "Comparison of common schemes for distributed locks" (on Redis locks and Redisson), second row.
+//!
+//! The flaw that the text names: T5 (no expiry: after a crash the document stays for ever). Flaws that follow from it:
+//! not reentrant, no blocking wait, and the document does not say whose it is, so that a release deletes another's.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_core::driver::{
+    Attempt, Busy, Call, Claim, Context, Grant, Inspection, Location, LossReason, Release, Renewal, Request,
+};
+use lock_core::{Effect, Error, Name, Result};
+use mongodb::bson::{Document, doc};
+use mongodb::error::{ErrorKind, WriteFailure};
+use mongodb::options::ClientOptions;
+use mongodb::{Client, Collection};
+
+use crate::driver::{LONGEST, Recipe, SchemeDriver, call, info, no_token, released, shown};
+
+pub(crate) const NAME: &str = "naive-find-and-modify";
+
+/// MongoDB's code for a document whose `_id` is there already.
+const DUPLICATE_KEY: i32 = 11000;
+
+pub(crate) async fn open(url: String, context: Context) -> Result<SchemeDriver<FindAndModify>> {
+    let failed = |e| Error::unavailable(Effect::NotApplied, "MongoDB can't be used").with_source(e);
+    let mut options = ClientOptions::parse(&url).await.map_err(failed)?;
+    options.server_selection_timeout = Some(context.patience);
+    let client = Client::with_options(options).map_err(failed)?;
+    let database = client.database("naive");
+    let call = Call::begin(&context.clock, context.patience);
+    answered(&call, database.run_command(doc! { "ping": 1 })).await?;
+    let locks = FindAndModify(database.collection("locks"));
+    // The driver panics if the last handle is dropped while the runtime ends.
+    std::mem::forget(client);
+    let mut info = info(NAME, Location::parse(&url)?.base(), Duration::from_millis(10)..=LONGEST);
+    info.clock = "none: a lock ends when it is released, and after a crash of its holder never";
+    info.data_loss = "frees every lock; a release frees the lock whoever holds it".to_owned();
+    Ok(SchemeDriver::new(locks, info, context))
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct FindAndModify(Collection<Document>);
+
+impl FindAndModify {
+    async fn find(&self, name: &Name, call: &Call) -> Result<Option<Document>> {
+        answered(call, self.0.find_one(doc! { "_id": name.as_str() })).await
+    }
+}
+
+/// Waits for an answer of the server.
+async fn answered<T>(call: &Call, request: impl IntoFuture<Output = mongodb::error::Result<T>>) -> Result<T> {
+    let answer = call.within(request.into_future()).await.ok_or_else(|| call.out_of_time(Effect::Unknown))?;
+    answer.map_err(|e| Error::unavailable(Effect::Unknown, "MongoDB did not do it").with_source(e))
+}
+
+#[async_trait]
+impl Recipe for FindAndModify {
+    fn claim(&self, request: Request) -> Box<dyn Claim> {
+        Box::new(DocumentClaim { locks: self.clone(), request })
+    }
+
+    async fn inspect(&self, name: &Name, call: &Call) -> Result<Inspection> {
+        let found = self.find(name, call).await?;
+        Ok(shown(found.map(|_| name.as_str().into())))
+    }
+}
+
+#[derive(Debug)]
+struct DocumentClaim {
+    locks: FindAndModify,
+    request: Request,
+}
+
+#[async_trait]
+impl Claim for DocumentClaim {
+    async fn attempt(&mut self) -> Result<Attempt> {
+        let (wanted, insert) =
+            (doc! { "_id": self.request.name.as_str() }, doc! { "$setOnInsert": { "locked": true } });
+        let insert = self.locks.0.find_one_and_update(wanted, insert).upsert(true).into_future();
+        let inserted = async {
+            match insert.await {
+                Ok(found_before) => Ok(found_before.is_none()),
+                // Another client has inserted it between the look and the insert.
+                Err(e) if is_duplicate(&e) => Ok(false),
+                Err(e) => Err(e),
+            }
+        };
+        Ok(match answered(&call(&self.request), Box::pin(inserted)).await? {
+            true => Attempt::Granted(Grant::new(no_token(), self.request.ttl)),
+            false => Attempt::Busy(Busy::default()),
+        })
+    }
+
+    /// Nothing has to be renewed. There is a document, whoever has inserted it.
+    async fn renew(&mut self, ttl: Duration) -> Result<Renewal> {
+        Ok(match self.locks.find(&self.request.name, &call(&self.request)).await? {
+            Some(_) => Renewal::Held { valid_for: ttl, age: Duration::ZERO },
+            None => Renewal::Lost(LossReason::Gone),
+        })
+    }
+
+    async fn release(&mut self) -> Result<Release> {
+        let delete = self.locks.0.delete_one(doc! { "_id": self.request.name.as_str() });
+        Ok(released(answered(&call(&self.request), delete).await?.deleted_count > 0))
+    }
+}
+
+fn is_duplicate(error: &mongodb::error::Error) -> bool {
+    match &*error.kind {
+        ErrorKind::Command(refused) => refused.code == DUPLICATE_KEY,
+        ErrorKind::Write(WriteFailure::WriteError(refused)) => refused.code == DUPLICATE_KEY,
+        _ => false,
+    }
+}

@@ -1,0 +1,99 @@
+//! Well-known schemes for distributed locks, each as the texts that recommend it describe it, as a driver of the library.
+//!
+//! They are here to be compared with, and must not be used: **their flaws are part of them**. Each scheme's file names
+//! the text that it follows, and the claims of `docs/claims.md` (T1, T2, …) that are its flaws. What the library does
+//! for every driver (waiting by looking again, reentrancy in one process, the deadline of a holder) is not a property of
+//! the scheme.
+//!
+//! No scheme has a fencing token: every holder is given the number 1. None can be revoked. A request that is late can
+//! still take effect, because none carries a deadline.
+
+mod driver;
+mod fair_queue;
+mod find_and_modify;
+mod redis_server;
+mod redlock;
+mod set_nx_ex;
+mod setnx;
+mod unique_index;
+
+use lock_core::driver::Location;
+use lock_core::{Client, Options, Result};
+
+/// A scheme.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// MySQL: insert a row under a unique index, delete it.
+    UniqueIndex,
+    /// MongoDB: `findAndModify` inserts the document if it is absent; delete it.
+    FindAndModify,
+    /// Redis: `SETNX`, then `EXPIRE`; `DEL`.
+    Setnx,
+    /// Redis: `SET NX EX` with a random value; a script compares and deletes.
+    SetNxEx,
+    /// Redis: a majority of independent servers, within the validity time.
+    Redlock,
+    /// Redis: a list of waiters, and a sorted set of their timeouts.
+    FairQueue,
+}
+
+impl Scheme {
+    /// All schemes.
+    pub const ALL: [Scheme; 6] = [
+        Scheme::UniqueIndex,
+        Scheme::FindAndModify,
+        Scheme::Setnx,
+        Scheme::SetNxEx,
+        Scheme::Redlock,
+        Scheme::FairQueue,
+    ];
+
+    /// Returns its name, which is also what `Info::backend` says.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scheme::UniqueIndex => unique_index::NAME,
+            Scheme::FindAndModify => find_and_modify::NAME,
+            Scheme::Setnx => setnx::NAME,
+            Scheme::SetNxEx => set_nx_ex::NAME,
+            Scheme::Redlock => redlock::NAME,
+            Scheme::FairQueue => fair_queue::NAME,
+        }
+    }
+
+    /// Returns the claims of `docs/claims.md` that are its flaws, as the texts say them. T21 is one of a scheme
+    /// without a watchdog.
+    pub fn flaws(self) -> &'static [&'static str] {
+        match self {
+            Scheme::UniqueIndex => &["T1", "T2", "T3", "T20"],
+            Scheme::FindAndModify => &["T5", "T20"],
+            Scheme::Setnx => &["T8", "T9", "T10", "T20", "T21"],
+            Scheme::SetNxEx => &["T12", "T20", "T21"],
+            Scheme::Redlock => &["T16", "T17", "T20", "T25", "T26"],
+            Scheme::FairQueue => &["T14", "T19", "T20"],
+        }
+    }
+
+    /// Opens a client. The URL is that of the library's own backend on this kind of server: `mysql://…`, `mongodb://…`,
+    /// `redis://…`, or `redlock://HOST,HOST,…`. Parameters after the `?` are not read, except on MongoDB.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](lock_core::ErrorKind::Invalid) if the URL can't be read; otherwise those of the server.
+    pub async fn connect(self, url: &str, options: Options) -> Result<Client> {
+        let location = Location::parse(url)?;
+        let (name, base) = (self.name(), location.base().to_owned());
+        let (server, url) = (driver::without_login(&base).to_owned(), url.to_owned());
+        match self {
+            Scheme::UniqueIndex => {
+                options.open(name, &server, |context| unique_index::open(base, context)).await
+            }
+            Scheme::FindAndModify => {
+                options.open(name, &server, |context| find_and_modify::open(url, context)).await
+            }
+            Scheme::Setnx => options.open(name, &server, |context| setnx::open(base, context)).await,
+            Scheme::SetNxEx => options.open(name, &server, |context| set_nx_ex::open(base, context)).await,
+            Scheme::Redlock => options.open(name, &server, |context| redlock::open(location, context)).await,
+            Scheme::FairQueue => options.open(name, &server, |context| fair_queue::open(base, context)).await,
+        }
+    }
+}

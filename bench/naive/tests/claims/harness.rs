@@ -1,0 +1,155 @@
+//! The schemes on servers that are started for them.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_conformance::harness::{Forget, SHORTEST_TTL, ThroughProxy};
+use lock_conformance::{Ability, Harness, Missing};
+use lock_core::{Client, Name, Options, Result};
+use lock_naive::Scheme;
+use lock_test_servers::{
+    Absence, MongoDb, MySql, Owned, Persistence, Product, Redis, RedisAdmin, Server, Settings,
+};
+use mongodb::bson::{Document, doc};
+use sqlx::{Connection, MySqlConnection};
+
+/// A scheme, and the servers that it needs.
+#[derive(Debug)]
+pub(crate) struct OnServers {
+    scheme: Scheme,
+    servers: Vec<Server>,
+}
+
+/// As many servers as texts on Redlock have.
+pub(crate) const FIVE: usize = 5;
+
+impl OnServers {
+    /// Starts the servers.
+    ///
+    /// # Errors
+    ///
+    /// The reason, if there are none.
+    pub(crate) fn start(scheme: Scheme) -> std::result::Result<OnServers, Absence> {
+        let servers = match scheme {
+            // Where there is no MySQL, MariaDB does the same.
+            Scheme::UniqueIndex => vec![one(&MySql::MySql).or_else(|absence| match absence {
+                Absence::NotRun(_) => one(&MySql::MariaDb),
+                failure => Err(failure),
+            })?],
+            Scheme::FindAndModify => vec![one(&MongoDb)?],
+            Scheme::Setnx | Scheme::SetNxEx | Scheme::FairQueue => vec![one(&Redis)?],
+            Scheme::Redlock => five()?.into_iter().map(|server| Server::Owned(Box::new(server))).collect(),
+        };
+        Ok(OnServers { scheme, servers })
+    }
+
+    fn urls(&self) -> impl Iterator<Item = &str> {
+        self.servers.iter().map(Server::url)
+    }
+}
+
+/// Starts a server, or finds the one that the environment names.
+fn one(product: &'static dyn Product) -> std::result::Result<Server, Absence> {
+    Server::find_or_start(product, &settings())
+}
+
+/// Starts servers for Redlock.
+pub(crate) fn five() -> std::result::Result<Vec<Owned>, Absence> {
+    (0..FIVE).map(|_| Owned::start(&Redis, &settings())).collect()
+}
+
+/// No case needs what a server keeps.
+pub(crate) fn settings() -> Settings {
+    Settings { persistence: Persistence::None, ..Settings::default() }
+}
+
+/// Returns the URL by which a scheme finds these servers.
+pub(crate) fn url_of<'a>(urls: impl IntoIterator<Item = &'a str>) -> String {
+    match urls.into_iter().collect::<Vec<_>>()[..] {
+        [url] => url.to_owned(),
+        ref several => {
+            let hosts = several.iter().map(|url| url.trim_start_matches("redis://"));
+            format!("redlock://{}", hosts.collect::<Vec<_>>().join(","))
+        }
+    }
+}
+
+#[async_trait]
+impl Harness for OnServers {
+    fn name(&self) -> String {
+        format!("{} on {}", self.scheme.name(), self.servers[0])
+    }
+
+    async fn open(&self, options: Options) -> Result<Client> {
+        self.scheme.connect(&url_of(self.urls()), options).await
+    }
+
+    /// Databases write to a disk. Redlock asks five servers, which share the machine, one after the other.
+    fn ttl(&self) -> Duration {
+        match self.scheme {
+            Scheme::UniqueIndex | Scheme::FindAndModify | Scheme::Redlock => SHORTEST_TTL * 3,
+            Scheme::Setnx | Scheme::SetNxEx | Scheme::FairQueue => SHORTEST_TTL,
+        }
+    }
+
+    fn server_ended(&self) -> Option<String> {
+        self.servers.iter().find_map(Server::ended)
+    }
+
+    fn can_forget(self: Arc<Self>) -> Ability<dyn Forget> {
+        Ok(self)
+    }
+
+    fn can_use_proxy(self: Arc<Self>) -> Ability<dyn ThroughProxy> {
+        match self.scheme {
+            Scheme::FairQueue => self.servers[0].started_here().map(|()| self as _),
+            _ => Err(Missing::because("no case of this scheme needs a proxy")),
+        }
+    }
+}
+
+#[async_trait]
+impl ThroughProxy for OnServers {
+    fn addresses(&self) -> Vec<String> {
+        self.servers.iter().filter_map(Server::owned).map(Owned::address).collect()
+    }
+
+    async fn open_through(&self, addresses: &[SocketAddr], options: Options) -> Result<Client> {
+        self.scheme.connect(&format!("redis://{}", addresses[0]), options).await
+    }
+}
+
+#[async_trait]
+impl Forget for OnServers {
+    async fn forget(&self, name: &Name) {
+        for url in self.urls() {
+            let forgot = match self.scheme {
+                Scheme::UniqueIndex => delete_row(url, name).await,
+                Scheme::FindAndModify => delete_document(url, name).await,
+                _ => delete_key(url, &format!("{}:{}", self.scheme.name(), name.as_str())).await,
+            };
+            assert_eq!(forgot, 1, "{name} was held");
+        }
+    }
+}
+
+async fn delete_row(url: &str, name: &Name) -> u64 {
+    let mut connection = MySqlConnection::connect(url).await.expect("a URL that was used before");
+    let delete = sqlx::query("DELETE FROM naive_locks WHERE name = ?").bind(name.as_str().as_bytes());
+    delete.execute(&mut connection).await.expect("DELETE").rows_affected()
+}
+
+async fn delete_document(url: &str, name: &Name) -> u64 {
+    let client = mongodb::Client::with_uri_str(url).await.expect("a URL that was used before");
+    let locks = client.database("naive").collection::<Document>("locks");
+    // The driver panics if the last handle is dropped while the runtime ends.
+    std::mem::forget(client);
+    locks.delete_one(doc! { "_id": name.as_str() }).await.expect("a delete").deleted_count
+}
+
+async fn delete_key(url: &str, key: &str) -> u64 {
+    let mut admin = RedisAdmin::of(url).await;
+    redis::cmd("DEL").arg(key).query_async(admin.connection()).await.expect("DEL")
+}
