@@ -18,6 +18,7 @@ mod raw;
 mod report;
 mod rounds;
 mod servers;
+mod site;
 mod subjects;
 mod tally;
 mod targets;

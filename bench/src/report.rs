@@ -126,7 +126,12 @@ mod tests {
     #[test]
     fn an_object_has_null_where_there_is_nothing() {
         let mut tally = Tally::default();
-        tally.add(Slice { latencies: vec![1_500], errors: vec![String::new(); 2], rate: 3.0, ratio: None });
+        tally.add(Slice {
+            latencies: vec![1_500],
+            errors: vec![String::new(); 2],
+            rate: 3.0,
+            ..Slice::default()
+        });
         let row = Row {
             backend: "redis",
             server: "redis 7",
