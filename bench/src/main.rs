@@ -10,6 +10,7 @@ mod argument;
 mod backend;
 mod calibrate;
 mod clock;
+mod compare;
 mod counter;
 mod hold;
 mod lineup;
@@ -36,7 +37,7 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 fn main() -> ExitCode {
     match start(Args::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("lock-bench: {error}");
             ExitCode::FAILURE
@@ -44,7 +45,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn start(args: Args) -> Outcome<()> {
+fn start(args: Args) -> Outcome<ExitCode> {
     let runtime = Builder::new_multi_thread().worker_threads(args.threads).enable_all().build()?;
     // Not on the main thread, which is not a worker of the runtime: everything that is measured runs where a server's
     // tasks run.
@@ -54,12 +55,14 @@ fn start(args: Args) -> Outcome<()> {
     outcome
 }
 
-async fn run(command: Command) -> Outcome<()> {
+async fn run(command: Command) -> Outcome<ExitCode> {
     match command {
+        Command::Compare(options) => return compare::run(options).await,
         Command::Quick(options) => quick::run(options).await,
         Command::Hold(options) => hold::run(options).await,
         Command::Argue(options) => argument::run(options).await,
         Command::Calibrate(options) => calibrate::run(options).await,
         Command::HandOverSide => workloads::side::run().await,
-    }
+    }?;
+    Ok(ExitCode::SUCCESS)
 }

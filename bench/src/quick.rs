@@ -184,7 +184,9 @@ impl Bench {
                 let subject = kind.connect(&self.site.url).await?;
                 return Ok(Box::new(HandOver::new(kind, subject.as_ref(), &self.site.url, &name(0)).await?));
             }
-            Workload::Processes => return Ok(Box::new(Processes::new(kind, &self.site.url, &name(0)).await?)),
+            Workload::Processes => {
+                return Ok(Box::new(Processes::new(kind, &self.site.url, &name(0)).await?));
+            }
             Workload::Delay => return Ok(Box::new(Delay::new(kind, &self.site.url, name).await?)),
             Workload::Waiting => {
                 return Ok(Box::new(Waiting::new(kind, self.site.backend, &self.site.url, &name(0)).await?));

@@ -110,11 +110,11 @@ impl Row<'_> {
 }
 
 /// Formats a rate: a low one gets a decimal.
-fn rate(rate: f64) -> String {
+pub(crate) fn rate(rate: f64) -> String {
     if rate < 100.0 { format!("{rate:.1}") } else { format!("{rate:.0}") }
 }
 
-fn number(value: Option<f64>, digits: usize) -> String {
+pub(crate) fn number(value: Option<f64>, digits: usize) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
 }
 

@@ -249,7 +249,10 @@ mod tests {
         tally.add(Slice { latencies: vec![500, 1_500, 1_000_000, 1_000_000], ..Slice::default() });
         let buckets = tally.buckets();
         assert_eq!(buckets.iter().map(|(_, count)| count).sum::<u64>(), 4);
-        assert!(buckets.last().is_some_and(|(bound, count)| *bound >= 1_000_000 && *count == 2), "{buckets:?}");
+        assert!(
+            buckets.last().is_some_and(|(bound, count)| *bound >= 1_000_000 && *count == 2),
+            "{buckets:?}"
+        );
     }
 
     #[test]

@@ -99,12 +99,9 @@ impl Case {
         match self {
             Case::OwnNames { tasks } => BTreeMap::from([named("tasks", tasks)]),
             Case::OneName { contenders } => BTreeMap::from([named("contenders", contenders)]),
-            Case::HandOver
-            | Case::Delay
-            | Case::Waiting
-            | Case::OneLost
-            | Case::Renewal
-            | Case::Commits => BTreeMap::new(),
+            Case::HandOver | Case::Delay | Case::Waiting | Case::OneLost | Case::Renewal | Case::Commits => {
+                BTreeMap::new()
+            }
         }
     }
 }
