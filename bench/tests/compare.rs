@@ -34,7 +34,11 @@ fn compare_makes_a_report_and_measures_nothing_twice() {
     assert_eq!(fs::read_to_string(out.join("steps.jsonl")).unwrap(), steps, "nothing was measured again");
 
     let other_plan = compare(&["--on", "memory://", "--quick"], &out).output().unwrap();
-    assert!(!other_plan.status.success() && text(&other_plan).contains("another plan"), "{}", text(&other_plan));
+    assert!(
+        !other_plan.status.success() && text(&other_plan).contains("another plan"),
+        "{}",
+        text(&other_plan)
+    );
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The participants of a case: each subject, ready to be measured.
 
+use std::time::Duration;
+
 use crate::Outcome;
 use crate::rounds::{Measurement, Pace};
 use crate::site::Site;
@@ -8,6 +10,7 @@ use crate::workloads::commits::Commits;
 use crate::workloads::cycles::Cycles;
 use crate::workloads::delay::Delay;
 use crate::workloads::hand_over::HandOver;
+use crate::workloads::open_loop::{OpenLoop, Schedule};
 use crate::workloads::renewal::{Renewals, Waiters};
 use crate::workloads::waiting::Waiting;
 
@@ -36,7 +39,9 @@ impl Comparison {
     pub(super) fn of(case: Case) -> Comparison {
         let floor = Kind::Floor.as_str();
         let (base, figures, pace) = match case {
-            Case::OwnNames { .. } | Case::HandOver => (floor, Figures::RateAndLatencies, Pace::QUICK),
+            Case::OwnNames { .. } | Case::OpenLoop { .. } | Case::HandOver => {
+                (floor, Figures::RateAndLatencies, Pace::QUICK)
+            }
             Case::OneName { .. } => (floor, Figures::Rate, Pace::QUICK),
             Case::Delay | Case::Waiting => (floor, Figures::RateAndLatencies, Pace::WHOLE),
             Case::OneLost => (Kind::Ours.as_str(), Figures::RateAndLatencies, Pace::QUICK),
@@ -47,8 +52,53 @@ impl Comparison {
     }
 }
 
+/// How long these kinds of subjects may take to connect and to prepare their names, each of them.
+const PREPARATION: Duration = Duration::from_secs(60);
+
+/// Prepares all that take part in a case as these kinds of subjects.
+pub(super) async fn prepare(site: &Site, case: Case, kinds: &[Kind]) -> Outcome<Vec<Entrant>> {
+    let preparing = async {
+        if let Case::OpenLoop { percent } = case {
+            return open_loops(site, percent, kinds).await;
+        }
+        let mut entrants = Vec::new();
+        for kind in kinds {
+            entrants.extend(of_kind(site, case, *kind).await?);
+        }
+        Ok(entrants)
+    };
+    let limit = PREPARATION * kinds.len() as u32;
+    tokio::time::timeout(limit, preparing).await.map_err(|_| "the subjects were not ready in time")?
+}
+
+/// How many tasks there are in the loops.
+const TASKS_IN_LOOPS: usize = 64;
+/// How long each closed loop warms up, and how long it is measured then.
+const CLOSED: [Duration; 2] = [Duration::from_millis(200), Duration::from_millis(500)];
+
+/// Prepares an open loop of each kind. All have the same schedule: a share of the lowest rate of the closed loops, which
+/// all of them can keep.
+async fn open_loops(site: &Site, percent: usize, kinds: &[Kind]) -> Outcome<Vec<Entrant>> {
+    let (mut closed, mut lowest) = (Vec::new(), f64::INFINITY);
+    for kind in kinds {
+        let name = |n| site.name(&format!("open-loop:{percent}"), kind.as_str(), n);
+        let names: Vec<String> = (0..TASKS_IN_LOOPS).map(name).collect();
+        let subject = kind.connect(&site.url).await?;
+        let mut cycles = Cycles::new(subject.as_ref(), &names).await?;
+        cycles.run(CLOSED[0]).await?;
+        lowest = lowest.min(cycles.run(CLOSED[1]).await?.rate);
+        closed.push((kind, cycles));
+    }
+    let schedule = Schedule::of(lowest * percent as f64 / 100.0)?;
+    let open = |(kind, cycles): (&Kind, Cycles)| Entrant {
+        subject: kind.as_str(),
+        measurement: Box::new(OpenLoop::new(cycles.into_workers(), schedule)),
+    };
+    Ok(closed.into_iter().map(open).collect())
+}
+
 /// Prepares what takes part in a case as this kind of subject.
-pub(super) async fn prepare(site: &Site, case: Case, kind: Kind) -> Outcome<Vec<Entrant>> {
+async fn of_kind(site: &Site, case: Case, kind: Kind) -> Outcome<Vec<Entrant>> {
     let entrant = |subject, measurement| Entrant { subject, measurement };
     Ok(match case {
         Case::Renewal => vec![
@@ -78,6 +128,7 @@ async fn measurement(site: &Site, case: Case, kind: Kind) -> Outcome<Box<dyn Mea
         Case::Delay => Box::new(Delay::new(kind, &site.url, name).await?),
         Case::Waiting => Box::new(Waiting::new(kind, site.backend, &site.url, &name(0)).await?),
         Case::Commits => Box::new(Commits::new(kind, &site.url, &name(0)).await?),
+        Case::OpenLoop { .. } => return Err("open loops are prepared together".into()),
         Case::Renewal => return renewals(site, None).await,
     })
 }

@@ -34,6 +34,11 @@ pub(crate) fn of(
         Case::OneLost => as_quick(args::Workload::OneLost)?,
         Case::Renewal => as_quick(args::Workload::Renewal)?,
         Case::Commits => as_quick(args::Workload::Commits)?,
+        Case::OpenLoop { .. } => {
+            let mut kinds = as_quick(args::Workload::ManyNames)?;
+            kinds.retain(|kind| matches!(kind, Kind::Ours | Kind::Floor));
+            kinds
+        }
     };
     // Peers are compared in runs of their own.
     kinds.retain(|kind| *kind != Kind::Rslock);

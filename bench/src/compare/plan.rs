@@ -211,6 +211,7 @@ fn length(case: Case, speed: Speed) -> Option<Duration> {
         Case::OneLost => (Some(1500), 12_000),
         Case::Renewal => (None, 12_000),
         Case::Commits => (None, 12_000),
+        Case::OpenLoop { .. } => (Some(1000), 12_000),
     };
     let millis = match speed {
         Speed::Quick => quick,
@@ -232,6 +233,7 @@ fn preparation(case: Case, backend: Backend) -> Duration {
         // Eight processes wait for 10 s, and requests are counted before and after that.
         Case::Waiting => 22_000,
         Case::Renewal | Case::Commits => 3_000,
+        Case::OpenLoop { .. } => 3_000,
     };
     Duration::from_millis(millis)
 }

@@ -1,7 +1,5 @@
 //! One step: a case on one server, with all subjects that can take part in it, in turn.
 
-use std::time::Duration;
-
 use super::entrants::{self, Comparison, Entrant};
 use super::lineup;
 use super::plan::{PlannedServer, Step};
@@ -12,9 +10,6 @@ use crate::Outcome;
 use crate::rounds::{self, Measurement};
 use crate::site::Site;
 use crate::subjects::Kind;
-
-/// How long a subject may take to connect and to prepare its names.
-const PREPARATION: Duration = Duration::from_secs(60);
 
 /// Measures a step. Whatever goes wrong is its outcome: other steps may still be measured.
 pub(super) async fn measure(server: &PlannedServer, site: &Site, step: &Step) -> StepOutcome {
@@ -38,14 +33,9 @@ pub(super) async fn measure(server: &PlannedServer, site: &Site, step: &Step) ->
 
 async fn rows(site: &Site, step: &Step, kinds: Vec<Kind>) -> Outcome<Vec<Row>> {
     let (mut subjects, mut measurements): (Vec<_>, Vec<Box<dyn Measurement>>) = (Vec::new(), Vec::new());
-    for kind in kinds {
-        let prepared = tokio::time::timeout(PREPARATION, entrants::prepare(site, step.case, kind)).await;
-        for Entrant { subject, measurement } in
-            prepared.map_err(|_| format!("{} was not ready in time", kind.as_str()))??
-        {
-            subjects.push(subject);
-            measurements.push(measurement);
-        }
+    for Entrant { subject, measurement } in entrants::prepare(site, step.case, &kinds).await? {
+        subjects.push(subject);
+        measurements.push(measurement);
     }
     let Comparison { base, figures, pace } = Comparison::of(step.case);
     let tallies = rounds::run(&mut measurements, step.length, pace).await?;

@@ -9,6 +9,8 @@ use clap::ValueEnum;
 pub(crate) enum Workload {
     /// Tasks of one client, each on a name of its own: acquire, release
     OwnNames,
+    /// Cycles on a fixed schedule, at a share of the rate of the closed loop; latency counts from the intended start
+    OpenLoop,
     /// Contenders on one name, in one process and in eight
     OneName,
     /// Two processes on one name: from the release in the one to the grant in the other
@@ -27,8 +29,9 @@ pub(crate) enum Workload {
 
 impl Workload {
     /// In the order in which they are measured.
-    pub(crate) const ALL: [Workload; 8] = [
+    pub(crate) const ALL: [Workload; 9] = [
         Workload::OwnNames,
+        Workload::OpenLoop,
         Workload::OneName,
         Workload::HandOver,
         Workload::Delay,
@@ -41,6 +44,7 @@ impl Workload {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Workload::OwnNames => "own-names",
+            Workload::OpenLoop => "open-loop",
             Workload::OneName => "one-name",
             Workload::HandOver => "hand-over",
             Workload::Delay => "delay",
@@ -55,6 +59,7 @@ impl Workload {
     pub(crate) fn cases(self) -> Vec<Case> {
         match self {
             Workload::OwnNames => [1, 8, 64, 512].map(|tasks| Case::OwnNames { tasks }).to_vec(),
+            Workload::OpenLoop => [50, 80].map(|percent| Case::OpenLoop { percent }).to_vec(),
             Workload::OneName => vec![Case::OneName { contenders: 8 }],
             Workload::HandOver => vec![Case::HandOver],
             Workload::Delay => vec![Case::Delay],
@@ -77,6 +82,7 @@ pub(crate) enum Case {
     OneLost,
     Renewal,
     Commits,
+    OpenLoop { percent: usize },
 }
 
 impl Case {
@@ -90,6 +96,7 @@ impl Case {
             Case::OneLost => Workload::OneLost,
             Case::Renewal => Workload::Renewal,
             Case::Commits => Workload::Commits,
+            Case::OpenLoop { .. } => Workload::OpenLoop,
         }
     }
 
@@ -99,9 +106,8 @@ impl Case {
         match self {
             Case::OwnNames { tasks } => BTreeMap::from([named("tasks", tasks)]),
             Case::OneName { contenders } => BTreeMap::from([named("contenders", contenders)]),
-            Case::HandOver | Case::Delay | Case::Waiting | Case::OneLost | Case::Renewal | Case::Commits => {
-                BTreeMap::new()
-            }
+            Case::OpenLoop { percent } => BTreeMap::from([named("percent", percent)]),
+            _ => BTreeMap::new(),
         }
     }
 }

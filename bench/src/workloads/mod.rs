@@ -5,6 +5,7 @@ pub(crate) mod cycles;
 pub(crate) mod delay;
 pub(crate) mod hand_over;
 mod loops;
+pub(crate) mod open_loop;
 mod orders;
 mod other_process;
 pub(crate) mod processes;
