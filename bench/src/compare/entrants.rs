@@ -7,6 +7,7 @@ use crate::rounds::{Measurement, Pace};
 use crate::site::Site;
 use crate::subjects::Kind;
 use crate::workloads::commits::Commits;
+use crate::workloads::contenders::Contenders;
 use crate::workloads::cycles::Cycles;
 use crate::workloads::delay::Delay;
 use crate::workloads::hand_over::HandOver;
@@ -119,9 +120,11 @@ async fn measurement(site: &Site, case: Case, kind: Kind) -> Outcome<Box<dyn Mea
     let name = |n| site.name(&text, kind.as_str(), n);
     Ok(match case {
         Case::OwnNames { tasks } => cycles(site, kind, &(0..tasks).map(name).collect::<Vec<_>>()).await?,
-        Case::OneName { contenders } => cycles(site, kind, &vec![name(0); contenders]).await?,
+        Case::OneName { contenders, processes } if kind == Kind::Ours => {
+            Box::new(Contenders::new(kind, site.backend, &site.url, &name(0), contenders, processes).await?)
+        }
         Case::OneLost => cycles(site, kind, &[name(0)]).await?,
-        Case::HandOver => {
+        Case::OneName { .. } | Case::HandOver => {
             let subject = kind.connect(&site.url).await?;
             Box::new(HandOver::new(kind, subject.as_ref(), &site.url, &name(0)).await?)
         }

@@ -27,7 +27,14 @@ pub(crate) fn of(
     let as_quick = |workload| lineup::of(workload, backend, wakes);
     let mut kinds = match case {
         Case::OwnNames { .. } => as_quick(args::Workload::ManyNames)?,
-        Case::OneName { .. } => vec![Kind::Ours],
+        Case::OneName { processes, .. } if processes > 1 && backend == Backend::Memory => {
+            return Err("memory can be used by one process only");
+        }
+        // The raw driver has no contenders: its floor is the hand-over between two processes, where it can wait.
+        Case::OneName { .. } => match as_quick(args::Workload::HandOver) {
+            Ok(kinds) => kinds,
+            Err(_) => vec![Kind::Ours],
+        },
         Case::HandOver => as_quick(args::Workload::HandOver)?,
         Case::Delay => as_quick(args::Workload::Delay)?,
         Case::Waiting => as_quick(args::Workload::Waiting)?,

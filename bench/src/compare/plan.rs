@@ -228,7 +228,8 @@ fn preparation(case: Case, backend: Backend) -> Duration {
             800 + 8 * tasks as u64
         }
         Case::OwnNames { tasks } => 600 + 2 * tasks as u64,
-        Case::OneName { .. } | Case::HandOver | Case::OneLost => 700,
+        Case::OneName { processes, .. } => 700 + 100 * processes as u64,
+        Case::HandOver | Case::OneLost => 700,
         Case::Delay => 1_000,
         // Eight processes wait for 10 s, and requests are counted before and after that.
         Case::Waiting => 22_000,

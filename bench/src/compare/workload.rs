@@ -60,7 +60,10 @@ impl Workload {
         match self {
             Workload::OwnNames => [1, 8, 64, 512].map(|tasks| Case::OwnNames { tasks }).to_vec(),
             Workload::OpenLoop => [50, 80].map(|percent| Case::OpenLoop { percent }).to_vec(),
-            Workload::OneName => vec![Case::OneName { contenders: 8 }],
+            Workload::OneName => {
+                let cases = [(8, 1), (64, 1), (8, 8), (64, 8)];
+                cases.map(|(contenders, processes)| Case::OneName { contenders, processes }).to_vec()
+            }
             Workload::HandOver => vec![Case::HandOver],
             Workload::Delay => vec![Case::Delay],
             Workload::Waiting => vec![Case::Waiting],
@@ -75,7 +78,7 @@ impl Workload {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Case {
     OwnNames { tasks: usize },
-    OneName { contenders: usize },
+    OneName { contenders: usize, processes: usize },
     HandOver,
     Delay,
     Waiting,
@@ -105,7 +108,9 @@ impl Case {
         let named = |name: &str, value: usize| (name.to_owned(), value as u64);
         match self {
             Case::OwnNames { tasks } => BTreeMap::from([named("tasks", tasks)]),
-            Case::OneName { contenders } => BTreeMap::from([named("contenders", contenders)]),
+            Case::OneName { contenders, processes } => {
+                BTreeMap::from([named("contenders", contenders), named("processes", processes)])
+            }
             Case::OpenLoop { percent } => BTreeMap::from([named("percent", percent)]),
             _ => BTreeMap::new(),
         }

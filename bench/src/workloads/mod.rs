@@ -1,6 +1,7 @@
 //! The workloads.
 
 pub(crate) mod commits;
+pub(crate) mod contenders;
 pub(crate) mod cycles;
 pub(crate) mod delay;
 pub(crate) mod hand_over;

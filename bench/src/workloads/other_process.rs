@@ -9,6 +9,7 @@ use tokio::runtime::Handle;
 
 use crate::Outcome;
 use crate::subjects::Kind;
+use crate::workloads::contenders::Turns;
 use crate::workloads::orders::{Order, Reply};
 
 /// Another process of a subject. It ends when this is dropped.
@@ -74,6 +75,14 @@ impl OtherProcess {
         match self.reply().await? {
             Reply::Waited(waits) => Ok(waits),
             reply => Err(format!("the other process did not contend for the lock: {reply:?}").into()),
+        }
+    }
+
+    /// Returns what each of its contenders did, once they have competed.
+    pub(super) async fn competed(&mut self) -> Outcome<Vec<Turns>> {
+        match self.reply().await? {
+            Reply::Competed(contenders) => Ok(contenders),
+            reply => Err(format!("the other process did not compete for the lock: {reply:?}").into()),
         }
     }
 

@@ -8,6 +8,7 @@ use tokio::task::JoinSet;
 use crate::Outcome;
 use crate::clock::shared_now;
 use crate::subjects::{Kind, Side, Subject};
+use crate::workloads::contenders::Crowd;
 use crate::workloads::loops;
 use crate::workloads::orders::{Order, Reply};
 
@@ -20,7 +21,8 @@ pub(crate) async fn run() -> Outcome<()> {
     let subject = kind.connect(&url).await?;
     // Before any client holds the lock, because a floor may have to record its name first.
     let side = subject.side(&name).await;
-    let mut state = ProcessState { kind, name, url, subject, side, waiters: Waiters::default() };
+    let mut state =
+        ProcessState { kind, name, url, subject, side, waiters: Waiters::default(), crowd: Crowd::default() };
     let mut replies = tokio::io::stdout();
     say(&mut replies, &Reply::Ready).await?;
     while let Some(order) = orders.next_line().await? {
@@ -45,6 +47,7 @@ struct ProcessState {
     /// An error if the subject has no side; it may still take part in what needs none.
     side: Outcome<Box<dyn Side>>,
     waiters: Waiters,
+    crowd: Crowd,
 }
 
 impl ProcessState {
@@ -61,6 +64,7 @@ impl ProcessState {
                 Ok(Reply::Released(began))
             }
             Order::Contend(length) => contend(self.side()?, length).await.map(Reply::Waited),
+            Order::Compete { contenders, length } => self.compete(contenders, length).await,
             Order::Gather(clients) => {
                 self.waiters = Waiters::of(self.kind, &self.url, &self.name, clients).await?;
                 Ok(Reply::Ready)
@@ -73,6 +77,17 @@ impl ProcessState {
             Order::Loop(length) => {
                 loops::run(self.subject.as_ref(), &self.name, length).await.map(Reply::Looped)
             }
+        }
+    }
+
+    async fn compete(&mut self, contenders: usize, length: Duration) -> Outcome<Reply> {
+        if self.crowd.len() != contenders {
+            self.crowd = Crowd::of(self.subject.as_ref(), &self.name, contenders).await?;
+        }
+        let turns = self.crowd.compete(length).await?;
+        match turns.iter().find_map(|turns| turns.error.clone()) {
+            Some(error) => Err(error.into()),
+            None => Ok(Reply::Competed(turns)),
         }
     }
 
