@@ -12,6 +12,7 @@ use crate::workloads::cycles::Cycles;
 use crate::workloads::delay::Delay;
 use crate::workloads::hand_over::HandOver;
 use crate::workloads::open_loop::{OpenLoop, Schedule};
+use crate::workloads::recovery::Recovery;
 use crate::workloads::renewal::{Renewals, Waiters};
 use crate::workloads::waiting::Waiting;
 
@@ -44,7 +45,7 @@ impl Comparison {
                 (floor, Figures::RateAndLatencies, Pace::QUICK)
             }
             Case::OneName { .. } => (floor, Figures::Rate, Pace::QUICK),
-            Case::Delay | Case::Waiting => (floor, Figures::RateAndLatencies, Pace::WHOLE),
+            Case::Delay | Case::Waiting | Case::Recovery => (floor, Figures::RateAndLatencies, Pace::WHOLE),
             Case::OneLost => (Kind::Ours.as_str(), Figures::RateAndLatencies, Pace::QUICK),
             Case::Renewal => (ALONE, Figures::RateAndLatencies, Pace::SLOW),
             Case::Commits => (Kind::NeverNotifies.as_str(), Figures::RateAndLatencies, Pace::SLOW),
@@ -131,9 +132,15 @@ async fn measurement(site: &Site, case: Case, kind: Kind) -> Outcome<Box<dyn Mea
         Case::Delay => Box::new(Delay::new(kind, &site.url, name).await?),
         Case::Waiting => Box::new(Waiting::new(kind, site.backend, &site.url, &name(0)).await?),
         Case::Commits => Box::new(Commits::new(kind, &site.url, &name(0)).await?),
+        Case::Recovery => Box::new(Recovery::new(&site.url, &name(0), short_ttl(site)).await?),
         Case::OpenLoop { .. } => return Err("open loops are prepared together".into()),
         Case::Renewal => return renewals(site, None).await,
     })
+}
+
+/// Returns a ttl that is short, so that little time is spent waiting for its end: a second, if the server allows it.
+fn short_ttl(site: &Site) -> Duration {
+    site.info.min_ttl.max(Duration::from_secs(1))
 }
 
 async fn cycles(site: &Site, kind: Kind, names: &[String]) -> Outcome<Box<dyn Measurement>> {

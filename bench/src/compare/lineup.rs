@@ -46,6 +46,10 @@ pub(crate) fn of(
             kinds.retain(|kind| matches!(kind, Kind::Ours | Kind::Floor));
             kinds
         }
+        Case::Recovery if backend == Backend::Memory => {
+            return Err("memory can be used by one process only");
+        }
+        Case::Recovery => vec![Kind::Ours],
     };
     // Peers are compared in runs of their own.
     kinds.retain(|kind| *kind != Kind::Rslock);

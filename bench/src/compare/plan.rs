@@ -212,6 +212,7 @@ fn length(case: Case, speed: Speed) -> Option<Duration> {
         Case::Renewal => (None, 12_000),
         Case::Commits => (None, 12_000),
         Case::OpenLoop { .. } => (Some(1000), 12_000),
+        Case::Recovery => (Some(2500), 20_000),
     };
     let millis = match speed {
         Speed::Quick => quick,
@@ -235,6 +236,8 @@ fn preparation(case: Case, backend: Backend) -> Duration {
         Case::Waiting => 22_000,
         Case::Renewal | Case::Commits => 3_000,
         Case::OpenLoop { .. } => 3_000,
+        // The last holder's ttl may begin at the end.
+        Case::Recovery => 1_500,
     };
     Duration::from_millis(millis)
 }

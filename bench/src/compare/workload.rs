@@ -25,11 +25,13 @@ pub(crate) enum Workload {
     Renewal,
     /// Commits to an unrelated table, beside 64 loops that take and release locks
     Commits,
+    /// A holder is killed (-9): how long until a waiter has the lock
+    Recovery,
 }
 
 impl Workload {
     /// In the order in which they are measured.
-    pub(crate) const ALL: [Workload; 9] = [
+    pub(crate) const ALL: [Workload; 10] = [
         Workload::OwnNames,
         Workload::OpenLoop,
         Workload::OneName,
@@ -39,6 +41,7 @@ impl Workload {
         Workload::OneLost,
         Workload::Renewal,
         Workload::Commits,
+        Workload::Recovery,
     ];
 
     pub(crate) fn as_str(self) -> &'static str {
@@ -52,6 +55,7 @@ impl Workload {
             Workload::OneLost => "one-lost",
             Workload::Renewal => "renewal",
             Workload::Commits => "commits",
+            Workload::Recovery => "recovery",
         }
     }
 
@@ -70,6 +74,7 @@ impl Workload {
             Workload::OneLost => vec![Case::OneLost],
             Workload::Renewal => vec![Case::Renewal],
             Workload::Commits => vec![Case::Commits],
+            Workload::Recovery => vec![Case::Recovery],
         }
     }
 }
@@ -86,6 +91,7 @@ pub(crate) enum Case {
     Renewal,
     Commits,
     OpenLoop { percent: usize },
+    Recovery,
 }
 
 impl Case {
@@ -100,6 +106,7 @@ impl Case {
             Case::Renewal => Workload::Renewal,
             Case::Commits => Workload::Commits,
             Case::OpenLoop { .. } => Workload::OpenLoop,
+            Case::Recovery => Workload::Recovery,
         }
     }
 

@@ -10,6 +10,7 @@ pub(crate) mod open_loop;
 mod orders;
 mod other_process;
 pub(crate) mod processes;
+pub(crate) mod recovery;
 pub(crate) mod renewal;
 pub(crate) mod side;
 pub(crate) mod waiting;

@@ -14,6 +14,8 @@ pub(super) enum Order {
     Release,
     /// Acquire, hold, release, and again, for this long.
     Contend(Duration),
+    /// Acquire with this ttl, and hold the lock, renewing it, until the process ends.
+    Hold(Duration),
     /// Acquire and release in turn with as many tasks, for this long.
     Compete {
         contenders: usize,
@@ -52,6 +54,7 @@ impl fmt::Display for Order {
             Order::Acquire => f.write_str("acquire"),
             Order::Release => f.write_str("release"),
             Order::Contend(length) => write!(f, "contend {}", length.as_nanos()),
+            Order::Hold(ttl) => write!(f, "hold {}", ttl.as_nanos()),
             Order::Compete { contenders, length } => write!(f, "compete {contenders} {}", length.as_nanos()),
             Order::Gather(clients) => write!(f, "gather {clients}"),
             Order::WaitAll => f.write_str("wait-all"),
@@ -70,6 +73,7 @@ impl FromStr for Order {
             "acquire" => Ok(Order::Acquire),
             "release" => Ok(Order::Release),
             "contend" => Ok(Order::Contend(nanos(rest)?)),
+            "hold" => Ok(Order::Hold(nanos(rest)?)),
             "compete" => {
                 let (contenders, length) = rest.split_once(' ').ok_or("compete for how long?")?;
                 Ok(Order::Compete { contenders: contenders.parse()?, length: nanos(length)? })
@@ -168,6 +172,7 @@ mod tests {
             Order::Acquire,
             Order::Release,
             Order::Contend(nanos),
+            Order::Hold(nanos),
             Order::Compete { contenders: 8, length: nanos },
             Order::Gather(3),
             Order::WaitAll,

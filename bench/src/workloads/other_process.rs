@@ -16,7 +16,7 @@ use crate::workloads::orders::{Order, Reply};
 pub(super) struct OtherProcess {
     orders: ChildStdin,
     replies: Lines<BufReader<ChildStdout>>,
-    _process: Child,
+    process: Child,
 }
 
 impl OtherProcess {
@@ -33,7 +33,7 @@ impl OtherProcess {
             return Err("the other process has no pipes".into());
         };
         let replies = BufReader::new(replies).lines();
-        let mut other = OtherProcess { orders, replies, _process: process };
+        let mut other = OtherProcess { orders, replies, process };
         // Not in its arguments: other users can see those, and the URL may hold a password.
         other.say(&format!("{}\n{name}\n{url}\n", kind.as_str())).await?;
         match other.reply().await? {
@@ -84,6 +84,11 @@ impl OtherProcess {
             Reply::Competed(contenders) => Ok(contenders),
             reply => Err(format!("the other process did not compete for the lock: {reply:?}").into()),
         }
+    }
+
+    /// Kills it (-9), and waits until it is dead.
+    pub(super) async fn kill(&mut self) -> Outcome<()> {
+        Ok(self.process.kill().await?)
     }
 
     /// Gives an order, and returns when it is done.

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use onelock::Guard;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Stdout};
 use tokio::task::JoinSet;
 
@@ -21,8 +22,16 @@ pub(crate) async fn run() -> Outcome<()> {
     let subject = kind.connect(&url).await?;
     // Before any client holds the lock, because a floor may have to record its name first.
     let side = subject.side(&name).await;
-    let mut state =
-        ProcessState { kind, name, url, subject, side, waiters: Waiters::default(), crowd: Crowd::default() };
+    let mut state = ProcessState {
+        kind,
+        name,
+        url,
+        subject,
+        side,
+        waiters: Waiters::default(),
+        crowd: Crowd::default(),
+        held: None,
+    };
     let mut replies = tokio::io::stdout();
     say(&mut replies, &Reply::Ready).await?;
     while let Some(order) = orders.next_line().await? {
@@ -48,6 +57,8 @@ struct ProcessState {
     side: Outcome<Box<dyn Side>>,
     waiters: Waiters,
     crowd: Crowd,
+    /// What it holds until it ends.
+    held: Option<Guard>,
 }
 
 impl ProcessState {
@@ -64,6 +75,11 @@ impl ProcessState {
                 Ok(Reply::Released(began))
             }
             Order::Contend(length) => contend(self.side()?, length).await.map(Reply::Waited),
+            Order::Hold(ttl) => {
+                let client = onelock::connect(&self.url).await?;
+                self.held = Some(client.lock(&*self.name).ttl(ttl).build()?.acquire().await?);
+                Ok(Reply::Granted(shared_now()))
+            }
             Order::Compete { contenders, length } => self.compete(contenders, length).await,
             Order::Gather(clients) => {
                 self.waiters = Waiters::of(self.kind, &self.url, &self.name, clients).await?;
