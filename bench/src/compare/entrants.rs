@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::Outcome;
 use crate::rounds::{Measurement, Pace};
+use crate::servers::Target;
 use crate::site::Site;
 use crate::subjects::Kind;
 use crate::workloads::commits::Commits;
@@ -11,6 +12,7 @@ use crate::workloads::contenders::Contenders;
 use crate::workloads::cycles::Cycles;
 use crate::workloads::delay::Delay;
 use crate::workloads::hand_over::HandOver;
+use crate::workloads::loss::Loss;
 use crate::workloads::open_loop::{OpenLoop, Schedule};
 use crate::workloads::recovery::Recovery;
 use crate::workloads::renewal::{Renewals, Waiters};
@@ -45,7 +47,9 @@ impl Comparison {
                 (floor, Figures::RateAndLatencies, Pace::QUICK)
             }
             Case::OneName { .. } => (floor, Figures::Rate, Pace::QUICK),
-            Case::Delay | Case::Waiting | Case::Recovery => (floor, Figures::RateAndLatencies, Pace::WHOLE),
+            Case::Delay | Case::Waiting | Case::Recovery | Case::Loss => {
+                (floor, Figures::RateAndLatencies, Pace::WHOLE)
+            }
             Case::OneLost => (Kind::Ours.as_str(), Figures::RateAndLatencies, Pace::QUICK),
             Case::Renewal => (ALONE, Figures::RateAndLatencies, Pace::SLOW),
             Case::Commits => (Kind::NeverNotifies.as_str(), Figures::RateAndLatencies, Pace::SLOW),
@@ -58,14 +62,19 @@ impl Comparison {
 const PREPARATION: Duration = Duration::from_secs(60);
 
 /// Prepares all that take part in a case as these kinds of subjects.
-pub(super) async fn prepare(site: &Site, case: Case, kinds: &[Kind]) -> Outcome<Vec<Entrant>> {
+pub(super) async fn prepare(
+    target: &Target,
+    site: &Site,
+    case: Case,
+    kinds: &[Kind],
+) -> Outcome<Vec<Entrant>> {
     let preparing = async {
         if let Case::OpenLoop { percent } = case {
             return open_loops(site, percent, kinds).await;
         }
         let mut entrants = Vec::new();
         for kind in kinds {
-            entrants.extend(of_kind(site, case, *kind).await?);
+            entrants.extend(of_kind(target, site, case, *kind).await?);
         }
         Ok(entrants)
     };
@@ -100,14 +109,14 @@ async fn open_loops(site: &Site, percent: usize, kinds: &[Kind]) -> Outcome<Vec<
 }
 
 /// Prepares what takes part in a case as this kind of subject.
-async fn of_kind(site: &Site, case: Case, kind: Kind) -> Outcome<Vec<Entrant>> {
+async fn of_kind(target: &Target, site: &Site, case: Case, kind: Kind) -> Outcome<Vec<Entrant>> {
     let entrant = |subject, measurement| Entrant { subject, measurement };
     Ok(match case {
         Case::Renewal => vec![
             entrant(ALONE, renewals(site, None).await?),
             entrant(Kind::Ours.as_str(), renewals(site, Some(Waiters::MANY)).await?),
         ],
-        _ => vec![entrant(kind.as_str(), measurement(site, case, kind).await?)],
+        _ => vec![entrant(kind.as_str(), measurement(target, site, case, kind).await?)],
     })
 }
 
@@ -116,7 +125,7 @@ async fn renewals(site: &Site, waiters: Option<Waiters>) -> Outcome<Box<dyn Meas
     Ok(Box::new(Renewals::new(&site.url, &name, waiters).await?))
 }
 
-async fn measurement(site: &Site, case: Case, kind: Kind) -> Outcome<Box<dyn Measurement>> {
+async fn measurement(target: &Target, site: &Site, case: Case, kind: Kind) -> Outcome<Box<dyn Measurement>> {
     let text = case.to_string().replace(' ', ":");
     let name = |n| site.name(&text, kind.as_str(), n);
     Ok(match case {
@@ -133,6 +142,7 @@ async fn measurement(site: &Site, case: Case, kind: Kind) -> Outcome<Box<dyn Mea
         Case::Waiting => Box::new(Waiting::new(kind, site.backend, &site.url, &name(0)).await?),
         Case::Commits => Box::new(Commits::new(kind, &site.url, &name(0)).await?),
         Case::Recovery => Box::new(Recovery::new(&site.url, &name(0), short_ttl(site)).await?),
+        Case::Loss => Box::new(Loss::new(&site.url, name, short_ttl(site), target.servers.clone()).await?),
         Case::OpenLoop { .. } => return Err("open loops are prepared together".into()),
         Case::Renewal => return renewals(site, None).await,
     })

@@ -22,7 +22,7 @@ pub(crate) fn of(
     case: Case,
     backend: Backend,
     wakes: Wakes,
-    _origin: Origin,
+    origin: Origin,
 ) -> Result<Vec<Kind>, &'static str> {
     let as_quick = |workload| lineup::of(workload, backend, wakes);
     let mut kinds = match case {
@@ -50,6 +50,13 @@ pub(crate) fn of(
             return Err("memory can be used by one process only");
         }
         Case::Recovery => vec![Kind::Ours],
+        Case::Loss if matches!(backend, Backend::Memory | Backend::Sqlite) => {
+            return Err("there is no server that could die");
+        }
+        Case::Loss if origin == Origin::Given => {
+            return Err("only a server that this program has started may be killed");
+        }
+        Case::Loss => vec![Kind::Ours],
     };
     // Peers are compared in runs of their own.
     kinds.retain(|kind| *kind != Kind::Rslock);

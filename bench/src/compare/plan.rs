@@ -213,6 +213,7 @@ fn length(case: Case, speed: Speed) -> Option<Duration> {
         Case::Commits => (None, 12_000),
         Case::OpenLoop { .. } => (Some(1000), 12_000),
         Case::Recovery => (Some(2500), 20_000),
+        Case::Loss => (Some(1000), 1_000),
     };
     let millis = match speed {
         Speed::Quick => quick,
@@ -238,6 +239,8 @@ fn preparation(case: Case, backend: Backend) -> Duration {
         Case::OpenLoop { .. } => 3_000,
         // The last holder's ttl may begin at the end.
         Case::Recovery => 1_500,
+        // The locks are taken one after the other, and expire.
+        Case::Loss => 1_500,
     };
     Duration::from_millis(millis)
 }

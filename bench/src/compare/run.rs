@@ -51,7 +51,7 @@ async fn measure(server: &PlannedServer, open: &[&Step], log: &mut Log, progress
     for step in open {
         let key = server.key(step);
         progress.begin(&key, step.whole);
-        let outcome = step::measure(server, &site, step).await;
+        let outcome = step::measure(server, &target, &site, step).await;
         if let StepOutcome::NotRun(not) | StepOutcome::Failed(not) = &outcome {
             progress.say(&format!("{key}: not run, because {}", not.why));
         }

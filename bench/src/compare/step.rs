@@ -8,11 +8,17 @@ use super::secrets::Secrets;
 use super::state::StepOutcome;
 use crate::Outcome;
 use crate::rounds::{self, Measurement};
+use crate::servers::Target;
 use crate::site::Site;
 use crate::subjects::Kind;
 
 /// Measures a step. Whatever goes wrong is its outcome: other steps may still be measured.
-pub(super) async fn measure(server: &PlannedServer, site: &Site, step: &Step) -> StepOutcome {
+pub(super) async fn measure(
+    server: &PlannedServer,
+    target: &Target,
+    site: &Site,
+    step: &Step,
+) -> StepOutcome {
     let secrets = Secrets::of(&site.url);
     let not_run = |why: &str| NotRun {
         server: server.name.clone(),
@@ -23,7 +29,7 @@ pub(super) async fn measure(server: &PlannedServer, site: &Site, step: &Step) ->
         Ok(kinds) => kinds,
         Err(why) => return StepOutcome::NotRun(not_run(why)),
     };
-    match rows(site, step, kinds).await {
+    match rows(target, site, step, kinds).await {
         Ok(rows) => {
             StepOutcome::Measured(rows.into_iter().map(|row| placed(row, server, step, &secrets)).collect())
         }
@@ -31,9 +37,9 @@ pub(super) async fn measure(server: &PlannedServer, site: &Site, step: &Step) ->
     }
 }
 
-async fn rows(site: &Site, step: &Step, kinds: Vec<Kind>) -> Outcome<Vec<Row>> {
+async fn rows(target: &Target, site: &Site, step: &Step, kinds: Vec<Kind>) -> Outcome<Vec<Row>> {
     let (mut subjects, mut measurements): (Vec<_>, Vec<Box<dyn Measurement>>) = (Vec::new(), Vec::new());
-    for Entrant { subject, measurement } in entrants::prepare(site, step.case, &kinds).await? {
+    for Entrant { subject, measurement } in entrants::prepare(target, site, step.case, &kinds).await? {
         subjects.push(subject);
         measurements.push(measurement);
     }

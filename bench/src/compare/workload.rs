@@ -27,11 +27,13 @@ pub(crate) enum Workload {
     Commits,
     /// A holder is killed (-9): how long until a waiter has the lock
     Recovery,
+    /// The server dies while locks are held: when each holder is told, against its deadline
+    Loss,
 }
 
 impl Workload {
-    /// In the order in which they are measured.
-    pub(crate) const ALL: [Workload; 10] = [
+    /// In the order in which they are measured. After `Loss`, there is no server any more.
+    pub(crate) const ALL: [Workload; 11] = [
         Workload::OwnNames,
         Workload::OpenLoop,
         Workload::OneName,
@@ -42,6 +44,7 @@ impl Workload {
         Workload::Renewal,
         Workload::Commits,
         Workload::Recovery,
+        Workload::Loss,
     ];
 
     pub(crate) fn as_str(self) -> &'static str {
@@ -56,6 +59,7 @@ impl Workload {
             Workload::Renewal => "renewal",
             Workload::Commits => "commits",
             Workload::Recovery => "recovery",
+            Workload::Loss => "loss",
         }
     }
 
@@ -75,6 +79,7 @@ impl Workload {
             Workload::Renewal => vec![Case::Renewal],
             Workload::Commits => vec![Case::Commits],
             Workload::Recovery => vec![Case::Recovery],
+            Workload::Loss => vec![Case::Loss],
         }
     }
 }
@@ -92,6 +97,7 @@ pub(crate) enum Case {
     Commits,
     OpenLoop { percent: usize },
     Recovery,
+    Loss,
 }
 
 impl Case {
@@ -107,6 +113,7 @@ impl Case {
             Case::Commits => Workload::Commits,
             Case::OpenLoop { .. } => Workload::OpenLoop,
             Case::Recovery => Workload::Recovery,
+            Case::Loss => Workload::Loss,
         }
     }
 

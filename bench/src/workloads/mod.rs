@@ -6,6 +6,7 @@ pub(crate) mod cycles;
 pub(crate) mod delay;
 pub(crate) mod hand_over;
 mod loops;
+pub(crate) mod loss;
 pub(crate) mod open_loop;
 mod orders;
 mod other_process;

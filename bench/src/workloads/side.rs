@@ -30,7 +30,7 @@ pub(crate) async fn run() -> Outcome<()> {
         side,
         waiters: Waiters::default(),
         crowd: Crowd::default(),
-        held: None,
+        _held: None,
     };
     let mut replies = tokio::io::stdout();
     say(&mut replies, &Reply::Ready).await?;
@@ -58,7 +58,7 @@ struct ProcessState {
     waiters: Waiters,
     crowd: Crowd,
     /// What it holds until it ends.
-    held: Option<Guard>,
+    _held: Option<Guard>,
 }
 
 impl ProcessState {
@@ -77,7 +77,7 @@ impl ProcessState {
             Order::Contend(length) => contend(self.side()?, length).await.map(Reply::Waited),
             Order::Hold(ttl) => {
                 let client = onelock::connect(&self.url).await?;
-                self.held = Some(client.lock(&*self.name).ttl(ttl).build()?.acquire().await?);
+                self._held = Some(client.lock(&*self.name).ttl(ttl).build()?.acquire().await?);
                 Ok(Reply::Granted(shared_now()))
             }
             Order::Compete { contenders, length } => self.compete(contenders, length).await,
