@@ -12,12 +12,14 @@ use crate::workloads::contenders::Contenders;
 use crate::workloads::cycles::Cycles;
 use crate::workloads::delay::Delay;
 use crate::workloads::hand_over::HandOver;
+use crate::workloads::held::Held;
 use crate::workloads::loss::Loss;
 use crate::workloads::open_loop::{OpenLoop, Schedule};
 use crate::workloads::recovery::Recovery;
 use crate::workloads::renewal::{Renewals, Waiters};
 use crate::workloads::waiting::Waiting;
 
+use super::plan::Step;
 use super::report::Figures;
 use super::workload::Case;
 
@@ -47,7 +49,7 @@ impl Comparison {
                 (floor, Figures::RateAndLatencies, Pace::QUICK)
             }
             Case::OneName { .. } => (floor, Figures::Rate, Pace::QUICK),
-            Case::Delay | Case::Waiting | Case::Recovery | Case::Loss => {
+            Case::Delay | Case::Waiting | Case::Recovery | Case::Loss | Case::Held { .. } => {
                 (floor, Figures::RateAndLatencies, Pace::WHOLE)
             }
             Case::OneLost => (Kind::Ours.as_str(), Figures::RateAndLatencies, Pace::QUICK),
@@ -65,16 +67,16 @@ const PREPARATION: Duration = Duration::from_secs(60);
 pub(super) async fn prepare(
     target: &Target,
     site: &Site,
-    case: Case,
+    step: &Step,
     kinds: &[Kind],
 ) -> Outcome<Vec<Entrant>> {
     let preparing = async {
-        if let Case::OpenLoop { percent } = case {
+        if let Case::OpenLoop { percent } = step.case {
             return open_loops(site, percent, kinds).await;
         }
         let mut entrants = Vec::new();
         for kind in kinds {
-            entrants.extend(of_kind(target, site, case, *kind).await?);
+            entrants.extend(of_kind(target, site, step, *kind).await?);
         }
         Ok(entrants)
     };
@@ -109,14 +111,14 @@ async fn open_loops(site: &Site, percent: usize, kinds: &[Kind]) -> Outcome<Vec<
 }
 
 /// Prepares what takes part in a case as this kind of subject.
-async fn of_kind(target: &Target, site: &Site, case: Case, kind: Kind) -> Outcome<Vec<Entrant>> {
+async fn of_kind(target: &Target, site: &Site, step: &Step, kind: Kind) -> Outcome<Vec<Entrant>> {
     let entrant = |subject, measurement| Entrant { subject, measurement };
-    Ok(match case {
+    Ok(match step.case {
         Case::Renewal => vec![
             entrant(ALONE, renewals(site, None).await?),
             entrant(Kind::Ours.as_str(), renewals(site, Some(Waiters::MANY)).await?),
         ],
-        _ => vec![entrant(kind.as_str(), measurement(target, site, case, kind).await?)],
+        _ => vec![entrant(kind.as_str(), measurement(target, site, step, kind).await?)],
     })
 }
 
@@ -125,10 +127,10 @@ async fn renewals(site: &Site, waiters: Option<Waiters>) -> Outcome<Box<dyn Meas
     Ok(Box::new(Renewals::new(&site.url, &name, waiters).await?))
 }
 
-async fn measurement(target: &Target, site: &Site, case: Case, kind: Kind) -> Outcome<Box<dyn Measurement>> {
-    let text = case.to_string().replace(' ', ":");
+async fn measurement(target: &Target, site: &Site, step: &Step, kind: Kind) -> Outcome<Box<dyn Measurement>> {
+    let text = step.case.to_string().replace(' ', ":");
     let name = |n| site.name(&text, kind.as_str(), n);
-    Ok(match case {
+    Ok(match step.case {
         Case::OwnNames { tasks } => cycles(site, kind, &(0..tasks).map(name).collect::<Vec<_>>()).await?,
         Case::OneName { contenders, processes } if kind == Kind::Ours => {
             Box::new(Contenders::new(kind, site.backend, &site.url, &name(0), contenders, processes).await?)
@@ -143,6 +145,11 @@ async fn measurement(target: &Target, site: &Site, case: Case, kind: Kind) -> Ou
         Case::Commits => Box::new(Commits::new(kind, &site.url, &name(0)).await?),
         Case::Recovery => Box::new(Recovery::new(&site.url, &name(0), short_ttl(site)).await?),
         Case::Loss => Box::new(Loss::new(&site.url, name, short_ttl(site), target.servers.clone()).await?),
+        Case::Held { locks } => {
+            // Each lock is renewed about once while they are watched.
+            let ttl = (step.length * 3).max(site.info.min_ttl);
+            Box::new(Held::new(&site.url, locks, ttl).await?)
+        }
         Case::OpenLoop { .. } => return Err("open loops are prepared together".into()),
         Case::Renewal => return renewals(site, None).await,
     })

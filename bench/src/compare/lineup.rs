@@ -57,6 +57,7 @@ pub(crate) fn of(
             return Err("only a server that this program has started may be killed");
         }
         Case::Loss => vec![Kind::Ours],
+        Case::Held { .. } => vec![Kind::Ours],
     };
     // Peers are compared in runs of their own.
     kinds.retain(|kind| *kind != Kind::Rslock);

@@ -200,6 +200,9 @@ fn is_about_the_disk(case: Case) -> bool {
     matches!(case, Case::OwnNames { tasks: 1 | 64 } | Case::HandOver)
 }
 
+/// How many locks are held by a quick run.
+const HELD_IN_QUICK: [usize; 1] = [1_000];
+
 /// Returns how long a case is measured; `None` if it is left out.
 fn length(case: Case, speed: Speed) -> Option<Duration> {
     let (quick, thorough) = match case {
@@ -214,6 +217,7 @@ fn length(case: Case, speed: Speed) -> Option<Duration> {
         Case::OpenLoop { .. } => (Some(1000), 12_000),
         Case::Recovery => (Some(2500), 20_000),
         Case::Loss => (Some(1000), 1_000),
+        Case::Held { locks } => (HELD_IN_QUICK.contains(&locks).then_some(3_000), 10_000),
     };
     let millis = match speed {
         Speed::Quick => quick,
@@ -241,6 +245,8 @@ fn preparation(case: Case, backend: Backend) -> Duration {
         Case::Recovery => 1_500,
         // The locks are taken one after the other, and expire.
         Case::Loss => 1_500,
+        // They are acquired and released.
+        Case::Held { locks } => 500 + locks as u64,
     };
     Duration::from_millis(millis)
 }

@@ -39,7 +39,7 @@ pub(super) async fn measure(
 
 async fn rows(target: &Target, site: &Site, step: &Step, kinds: Vec<Kind>) -> Outcome<Vec<Row>> {
     let (mut subjects, mut measurements): (Vec<_>, Vec<Box<dyn Measurement>>) = (Vec::new(), Vec::new());
-    for Entrant { subject, measurement } in entrants::prepare(target, site, step.case, &kinds).await? {
+    for Entrant { subject, measurement } in entrants::prepare(target, site, step, &kinds).await? {
         subjects.push(subject);
         measurements.push(measurement);
     }

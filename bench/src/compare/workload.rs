@@ -25,6 +25,8 @@ pub(crate) enum Workload {
     Renewal,
     /// Commits to an unrelated table, beside 64 loops that take and release locks
     Commits,
+    /// Many locks that are held and renewed: what that costs
+    Held,
     /// A holder is killed (-9): how long until a waiter has the lock
     Recovery,
     /// The server dies while locks are held: when each holder is told, against its deadline
@@ -33,7 +35,7 @@ pub(crate) enum Workload {
 
 impl Workload {
     /// In the order in which they are measured. After `Loss`, there is no server any more.
-    pub(crate) const ALL: [Workload; 11] = [
+    pub(crate) const ALL: [Workload; 12] = [
         Workload::OwnNames,
         Workload::OpenLoop,
         Workload::OneName,
@@ -43,6 +45,7 @@ impl Workload {
         Workload::OneLost,
         Workload::Renewal,
         Workload::Commits,
+        Workload::Held,
         Workload::Recovery,
         Workload::Loss,
     ];
@@ -58,6 +61,7 @@ impl Workload {
             Workload::OneLost => "one-lost",
             Workload::Renewal => "renewal",
             Workload::Commits => "commits",
+            Workload::Held => "held",
             Workload::Recovery => "recovery",
             Workload::Loss => "loss",
         }
@@ -78,6 +82,7 @@ impl Workload {
             Workload::OneLost => vec![Case::OneLost],
             Workload::Renewal => vec![Case::Renewal],
             Workload::Commits => vec![Case::Commits],
+            Workload::Held => [100, 1_000, 10_000].map(|locks| Case::Held { locks }).to_vec(),
             Workload::Recovery => vec![Case::Recovery],
             Workload::Loss => vec![Case::Loss],
         }
@@ -98,6 +103,7 @@ pub(crate) enum Case {
     OpenLoop { percent: usize },
     Recovery,
     Loss,
+    Held { locks: usize },
 }
 
 impl Case {
@@ -114,6 +120,7 @@ impl Case {
             Case::OpenLoop { .. } => Workload::OpenLoop,
             Case::Recovery => Workload::Recovery,
             Case::Loss => Workload::Loss,
+            Case::Held { .. } => Workload::Held,
         }
     }
 
@@ -126,6 +133,7 @@ impl Case {
                 BTreeMap::from([named("contenders", contenders), named("processes", processes)])
             }
             Case::OpenLoop { percent } => BTreeMap::from([named("percent", percent)]),
+            Case::Held { locks } => BTreeMap::from([named("locks", locks)]),
             _ => BTreeMap::new(),
         }
     }

@@ -5,6 +5,7 @@ pub(crate) mod contenders;
 pub(crate) mod cycles;
 pub(crate) mod delay;
 pub(crate) mod hand_over;
+pub(crate) mod held;
 mod loops;
 pub(crate) mod loss;
 pub(crate) mod open_loop;
