@@ -12,6 +12,7 @@ mod calibrate;
 mod clock;
 mod compare;
 mod counter;
+mod cpu;
 mod hold;
 mod lineup;
 mod quick;

@@ -14,6 +14,7 @@ use crate::workloads::delay::Delay;
 use crate::workloads::hand_over::HandOver;
 use crate::workloads::held::Held;
 use crate::workloads::loss::Loss;
+use crate::workloads::metered::Metered;
 use crate::workloads::open_loop::{OpenLoop, Schedule};
 use crate::workloads::recovery::Recovery;
 use crate::workloads::renewal::{Renewals, Waiters};
@@ -49,6 +50,8 @@ impl Comparison {
                 (floor, Figures::RateAndLatencies, Pace::QUICK)
             }
             Case::OneName { .. } => (floor, Figures::Rate, Pace::QUICK),
+            // The system counts CPU time in hundredths of a second.
+            Case::ServerCpu { .. } => (floor, Figures::RateAndLatencies, Pace::PROGRAMS),
             Case::Delay | Case::Waiting | Case::Recovery | Case::Loss | Case::Held { .. } => {
                 (floor, Figures::RateAndLatencies, Pace::WHOLE)
             }
@@ -149,6 +152,10 @@ async fn measurement(target: &Target, site: &Site, step: &Step, kind: Kind) -> O
             // Each lock is renewed about once while they are watched.
             let ttl = (step.length * 3).max(site.info.min_ttl);
             Box::new(Held::new(&site.url, locks, ttl).await?)
+        }
+        Case::ServerCpu { tasks } => {
+            let cycles = cycles(site, kind, &(0..tasks).map(name).collect::<Vec<_>>()).await?;
+            Box::new(Metered::new(cycles, target.servers.clone()))
         }
         Case::OpenLoop { .. } => return Err("open loops are prepared together".into()),
         Case::Renewal => return renewals(site, None).await,

@@ -58,6 +58,13 @@ pub(crate) fn of(
         }
         Case::Loss => vec![Kind::Ours],
         Case::Held { .. } => vec![Kind::Ours],
+        Case::ServerCpu { .. } if matches!(backend, Backend::Memory | Backend::Sqlite) => {
+            return Err("there is no server");
+        }
+        Case::ServerCpu { .. } if origin == Origin::Given => {
+            return Err("only the processes of a server that this program has started are known");
+        }
+        Case::ServerCpu { .. } => as_quick(args::Workload::ManyNames)?,
     };
     // Peers are compared in runs of their own.
     kinds.retain(|kind| *kind != Kind::Rslock);

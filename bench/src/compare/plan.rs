@@ -108,9 +108,10 @@ impl PlannedServer {
     }
 
     fn add(&mut self, case: Case, speed: Speed) {
-        let of_wakes = |wakes| lineup::of(case, self.backend, wakes, self.origin());
-        let why = match (of_wakes(Wakes::Pushed), of_wakes(Wakes::Polled)) {
-            (Err(why), Err(_)) => Some(why),
+        let lineups =
+            self.possible_wakes().iter().map(|wakes| lineup::of(case, self.backend, *wakes, self.origin()));
+        let why = match lineups.reduce(Result::or) {
+            Some(Err(why)) => Some(why),
             _ if self.durability == Durability::EveryWrite && !is_about_the_disk(case) => {
                 Some("what the disk adds is measured at own-names and hand-over")
             }
@@ -122,6 +123,15 @@ impl PlannedServer {
             }
             (Some(why), _) => self.leave_out(case, why),
             (None, None) => self.leave_out(case, "--quick leaves it out"),
+        }
+    }
+
+    /// Returns how its waiters may learn of a release, as far as that is known before it runs.
+    fn possible_wakes(&self) -> &'static [Wakes] {
+        match (self.origin(), self.backend) {
+            (_, Backend::MySql | Backend::Sqlite) => &[Wakes::Polled],
+            (Origin::Given, _) | (_, Backend::Mongo) => &[Wakes::Pushed, Wakes::Polled],
+            (Origin::Started, _) => &[Wakes::Pushed],
         }
     }
 
@@ -208,16 +218,17 @@ fn length(case: Case, speed: Speed) -> Option<Duration> {
     let (quick, thorough) = match case {
         Case::OwnNames { .. } => (Some(1000), 12_000),
         Case::OneName { .. } => (Some(1500), 12_000),
-        Case::HandOver => (Some(1500), 12_000),
+        Case::HandOver => (Some(1000), 12_000),
         Case::Delay => (Some(4000), 16_000),
         Case::Waiting => (None, 10_000),
         Case::OneLost => (Some(1500), 12_000),
         Case::Renewal => (None, 12_000),
         Case::Commits => (None, 12_000),
         Case::OpenLoop { .. } => (Some(1000), 12_000),
-        Case::Recovery => (Some(2500), 20_000),
+        Case::Recovery => (Some(2_000), 20_000),
         Case::Loss => (Some(1000), 1_000),
         Case::Held { locks } => (HELD_IN_QUICK.contains(&locks).then_some(3_000), 10_000),
+        Case::ServerCpu { .. } => (Some(2_000), 12_000),
     };
     let millis = match speed {
         Speed::Quick => quick,
@@ -226,7 +237,7 @@ fn length(case: Case, speed: Speed) -> Option<Duration> {
     millis.map(Duration::from_millis)
 }
 
-/// Returns how long it takes to prepare a case: connections, processes, warm-up. Measured on two cores.
+/// Returns about how long it takes to prepare a case on two cores: connections, processes, warm-up.
 fn preparation(case: Case, backend: Backend) -> Duration {
     let millis = match case {
         // The floor's commands are recorded for each name.
@@ -240,13 +251,15 @@ fn preparation(case: Case, backend: Backend) -> Duration {
         // Eight processes wait for 10 s, and requests are counted before and after that.
         Case::Waiting => 22_000,
         Case::Renewal | Case::Commits => 3_000,
-        Case::OpenLoop { .. } => 3_000,
-        // The last holder's ttl may begin at the end.
-        Case::Recovery => 1_500,
-        // The locks are taken one after the other, and expire.
-        Case::Loss => 1_500,
+        // The closed loops are measured first.
+        Case::OpenLoop { .. } => 2_000,
+        // Their shortest ttl is five seconds.
+        Case::Recovery | Case::Loss if matches!(backend, Backend::Etcd | Backend::ZooKeeper) => 6_000,
+        // A ttl of a second may begin at the end.
+        Case::Recovery | Case::Loss => 1_500,
         // They are acquired and released.
         Case::Held { locks } => 500 + locks as u64,
+        Case::ServerCpu { .. } => 2_000,
     };
     Duration::from_millis(millis)
 }

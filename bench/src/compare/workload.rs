@@ -27,6 +27,8 @@ pub(crate) enum Workload {
     Commits,
     /// Many locks that are held and renewed: what that costs
     Held,
+    /// As own-names: how much CPU time the server uses for it
+    ServerCpu,
     /// A holder is killed (-9): how long until a waiter has the lock
     Recovery,
     /// The server dies while locks are held: when each holder is told, against its deadline
@@ -35,7 +37,7 @@ pub(crate) enum Workload {
 
 impl Workload {
     /// In the order in which they are measured. After `Loss`, there is no server any more.
-    pub(crate) const ALL: [Workload; 12] = [
+    pub(crate) const ALL: [Workload; 13] = [
         Workload::OwnNames,
         Workload::OpenLoop,
         Workload::OneName,
@@ -46,6 +48,7 @@ impl Workload {
         Workload::Renewal,
         Workload::Commits,
         Workload::Held,
+        Workload::ServerCpu,
         Workload::Recovery,
         Workload::Loss,
     ];
@@ -62,6 +65,7 @@ impl Workload {
             Workload::Renewal => "renewal",
             Workload::Commits => "commits",
             Workload::Held => "held",
+            Workload::ServerCpu => "server-cpu",
             Workload::Recovery => "recovery",
             Workload::Loss => "loss",
         }
@@ -83,6 +87,7 @@ impl Workload {
             Workload::Renewal => vec![Case::Renewal],
             Workload::Commits => vec![Case::Commits],
             Workload::Held => [100, 1_000, 10_000].map(|locks| Case::Held { locks }).to_vec(),
+            Workload::ServerCpu => vec![Case::ServerCpu { tasks: 8 }],
             Workload::Recovery => vec![Case::Recovery],
             Workload::Loss => vec![Case::Loss],
         }
@@ -104,6 +109,7 @@ pub(crate) enum Case {
     Recovery,
     Loss,
     Held { locks: usize },
+    ServerCpu { tasks: usize },
 }
 
 impl Case {
@@ -121,6 +127,7 @@ impl Case {
             Case::Recovery => Workload::Recovery,
             Case::Loss => Workload::Loss,
             Case::Held { .. } => Workload::Held,
+            Case::ServerCpu { .. } => Workload::ServerCpu,
         }
     }
 
@@ -134,6 +141,7 @@ impl Case {
             }
             Case::OpenLoop { percent } => BTreeMap::from([named("percent", percent)]),
             Case::Held { locks } => BTreeMap::from([named("locks", locks)]),
+            Case::ServerCpu { tasks } => BTreeMap::from([named("tasks", tasks)]),
             _ => BTreeMap::new(),
         }
     }

@@ -8,6 +8,7 @@ pub(crate) mod hand_over;
 pub(crate) mod held;
 mod loops;
 pub(crate) mod loss;
+pub(crate) mod metered;
 pub(crate) mod open_loop;
 mod orders;
 mod other_process;
