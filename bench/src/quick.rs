@@ -18,7 +18,7 @@ use crate::workloads::delay::Delay;
 use crate::workloads::hand_over::HandOver;
 use crate::workloads::processes::Processes;
 use crate::workloads::renewal::{Renewals, Waiters};
-use crate::workloads::waiting::Waiting;
+use crate::workloads::waiting::{self, Waiting};
 
 const ALL: [Workload; 10] = [
     Workload::Uncontended,
@@ -189,7 +189,10 @@ impl Bench {
             }
             Workload::Delay => return Ok(Box::new(Delay::new(kind, &self.site.url, name).await?)),
             Workload::Waiting => {
-                return Ok(Box::new(Waiting::new(kind, self.site.backend, &self.site.url, &name(0)).await?));
+                return Ok(Box::new(
+                    Waiting::new(kind, self.site.backend, &self.site.url, &name(0), waiting::PROCESSES)
+                        .await?,
+                ));
             }
             Workload::Commits => return Ok(Box::new(Commits::new(kind, &self.site.url, &name(0)).await?)),
             Workload::Renewal => return self.renewals(None).await,

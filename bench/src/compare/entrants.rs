@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use super::comparison::ALONE;
+use super::plan::Step;
+use super::workload::Case;
 use crate::Outcome;
-use crate::rounds::{Measurement, Pace};
+use crate::rounds::Measurement;
 use crate::servers::Target;
 use crate::site::Site;
 use crate::subjects::Kind;
@@ -20,47 +23,10 @@ use crate::workloads::recovery::Recovery;
 use crate::workloads::renewal::{Renewals, Waiters};
 use crate::workloads::waiting::Waiting;
 
-use super::plan::Step;
-use super::report::Figures;
-use super::workload::Case;
-
 /// One participant.
 pub(super) struct Entrant {
     pub(super) subject: &'static str,
     pub(super) measurement: Box<dyn Measurement>,
-}
-
-/// How the participants of a case are compared.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Comparison {
-    /// The participant that the others are compared with.
-    pub(super) base: &'static str,
-    pub(super) figures: Figures,
-    pub(super) pace: Pace,
-}
-
-/// The library's renewals while no client waits.
-const ALONE: &str = "alone";
-
-impl Comparison {
-    pub(super) fn of(case: Case) -> Comparison {
-        let floor = Kind::Floor.as_str();
-        let (base, figures, pace) = match case {
-            Case::OwnNames { .. } | Case::OpenLoop { .. } | Case::HandOver => {
-                (floor, Figures::RateAndLatencies, Pace::QUICK)
-            }
-            Case::OneName { .. } => (floor, Figures::Rate, Pace::QUICK),
-            // The system counts CPU time in hundredths of a second.
-            Case::ServerCpu { .. } => (floor, Figures::RateAndLatencies, Pace::PROGRAMS),
-            Case::Delay | Case::Waiting | Case::Recovery | Case::Loss | Case::Held { .. } => {
-                (floor, Figures::RateAndLatencies, Pace::WHOLE)
-            }
-            Case::OneLost => (Kind::Ours.as_str(), Figures::RateAndLatencies, Pace::QUICK),
-            Case::Renewal => (ALONE, Figures::RateAndLatencies, Pace::SLOW),
-            Case::Commits => (Kind::NeverNotifies.as_str(), Figures::RateAndLatencies, Pace::SLOW),
-        };
-        Comparison { base, figures, pace }
-    }
 }
 
 /// How long these kinds of subjects may take to connect and to prepare their names, each of them.
@@ -92,8 +58,8 @@ const TASKS_IN_LOOPS: usize = 64;
 /// How long each closed loop warms up, and how long it is measured then.
 const CLOSED: [Duration; 2] = [Duration::from_millis(200), Duration::from_millis(500)];
 
-/// Prepares an open loop of each kind. All have the same schedule: a share of the lowest rate of the closed loops, which
-/// all of them can keep.
+/// Prepares an open loop of each kind. All have the same schedule: a share of the lowest rate of the closed loops,
+/// which all of them can keep.
 async fn open_loops(site: &Site, percent: usize, kinds: &[Kind]) -> Outcome<Vec<Entrant>> {
     let (mut closed, mut lowest) = (Vec::new(), f64::INFINITY);
     for kind in kinds {
@@ -144,7 +110,9 @@ async fn measurement(target: &Target, site: &Site, step: &Step, kind: Kind) -> O
             Box::new(HandOver::new(kind, subject.as_ref(), &site.url, &name(0)).await?)
         }
         Case::Delay => Box::new(Delay::new(kind, &site.url, name).await?),
-        Case::Waiting => Box::new(Waiting::new(kind, site.backend, &site.url, &name(0)).await?),
+        Case::Waiting { processes } => {
+            Box::new(Waiting::new(kind, site.backend, &site.url, &name(0), processes).await?)
+        }
         Case::Commits => Box::new(Commits::new(kind, &site.url, &name(0)).await?),
         Case::Recovery => Box::new(Recovery::new(&site.url, &name(0), short_ttl(site)).await?),
         Case::Loss => Box::new(Loss::new(&site.url, name, short_ttl(site), target.servers.clone()).await?),

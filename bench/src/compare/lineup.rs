@@ -13,7 +13,7 @@ use crate::subjects::Kind;
 pub(crate) enum Origin {
     /// This program has started it, and may kill it.
     Started,
-    /// It is somebody else's: its URL was given.
+    /// Its URL was given: it must not be killed.
     Given,
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn of(
         },
         Case::HandOver => as_quick(args::Workload::HandOver)?,
         Case::Delay => as_quick(args::Workload::Delay)?,
-        Case::Waiting => as_quick(args::Workload::Waiting)?,
+        Case::Waiting { .. } => as_quick(args::Workload::Waiting)?,
         Case::OneLost => as_quick(args::Workload::OneLost)?,
         Case::Renewal => as_quick(args::Workload::Renewal)?,
         Case::Commits => as_quick(args::Workload::Commits)?,

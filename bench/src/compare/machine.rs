@@ -23,6 +23,8 @@ pub(crate) struct Fixed {
     /// How many threads can run at the same time.
     pub(crate) cpus: usize,
     pub(crate) memory_bytes: Option<u64>,
+    /// How many threads the measured tasks run on.
+    pub(crate) threads: usize,
     pub(crate) rustc: String,
     /// The library's version.
     pub(crate) version: String,
@@ -31,8 +33,8 @@ pub(crate) struct Fixed {
 }
 
 impl Machine {
-    /// Describes this machine. What the system doesn't tell is left out.
-    pub(crate) fn this() -> Machine {
+    /// Describes this machine. What the system doesn't tell is left out. The measured tasks run on `threads` threads.
+    pub(crate) fn this(threads: usize) -> Machine {
         let read = |path: &str| fs::read_to_string(path).ok();
         let fixed = Fixed {
             os: std::env::consts::OS.to_owned(),
@@ -41,6 +43,7 @@ impl Machine {
             cpu: read("/proc/cpuinfo").and_then(|text| value(&text, "model name")),
             cpus: std::thread::available_parallelism().map_or(1, usize::from),
             memory_bytes: read("/proc/meminfo").and_then(|text| memory(&text)),
+            threads,
             rustc: env!("LOCK_BENCH_RUSTC").to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             build: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
@@ -77,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_machine_is_read_as_it_was_written() {
-        let machine = Machine::this();
+        let machine = Machine::this(1);
         let text = serde_json::to_string(&machine).unwrap();
         assert_eq!(serde_json::from_str::<Machine>(&text).unwrap(), machine);
     }

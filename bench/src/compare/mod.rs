@@ -2,6 +2,7 @@
 //!
 //! [`plan`] says what is done, [`run`] does it, [`state`] keeps what was done, and [`report`] is what comes of it.
 
+mod comparison;
 mod entrants;
 mod fairness;
 mod lineup;
@@ -21,6 +22,8 @@ mod workload;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use tokio::runtime::Handle;
+
 use self::machine::Machine;
 use self::plan::Plan;
 use self::progress::Progress;
@@ -33,9 +36,9 @@ use crate::args::Compare;
 /// Measures, writes the report, and prints it. Ctrl-C ends the measurement early.
 pub(crate) async fn run(options: Compare) -> Outcome<ExitCode> {
     let plan = Plan::of(&options)?;
-    let began = timestamp::now();
+    let (began, threads) = (timestamp::now(), Handle::current().metrics().num_workers());
     let folder = options.out.clone().unwrap_or_else(|| new_folder(&began));
-    let mut log = Log::open(&folder, Header::new(began, plan.lines(), Machine::this()))?;
+    let mut log = Log::open(&folder, Header::new(began, plan.lines(), Machine::this(threads)))?;
     let ended = measure(&plan, &mut log).await?;
     let report = summary::of(&options, &plan, &log);
     report.write(&folder)?;

@@ -217,10 +217,10 @@ const HELD_IN_QUICK: [usize; 1] = [1_000];
 fn length(case: Case, speed: Speed) -> Option<Duration> {
     let (quick, thorough) = match case {
         Case::OwnNames { .. } => (Some(1000), 12_000),
-        Case::OneName { .. } => (Some(1500), 12_000),
+        Case::OneName { .. } => (Some(1200), 12_000),
         Case::HandOver => (Some(1000), 12_000),
         Case::Delay => (Some(4000), 16_000),
-        Case::Waiting => (None, 10_000),
+        Case::Waiting { .. } => (None, 10_000),
         Case::OneLost => (Some(1500), 12_000),
         Case::Renewal => (None, 12_000),
         Case::Commits => (None, 12_000),
@@ -244,12 +244,12 @@ fn preparation(case: Case, backend: Backend) -> Duration {
         Case::OwnNames { tasks } if matches!(backend, Backend::Redis | Backend::Redlock) => {
             800 + 8 * tasks as u64
         }
-        Case::OwnNames { tasks } => 600 + 2 * tasks as u64,
+        Case::OwnNames { tasks } => 600 + 4 * tasks as u64,
         Case::OneName { processes, .. } => 700 + 100 * processes as u64,
         Case::HandOver | Case::OneLost => 700,
         Case::Delay => 1_000,
-        // Eight processes wait for 10 s, and requests are counted before and after that.
-        Case::Waiting => 22_000,
+        // The processes wait for 10 s, and requests are counted before and after that.
+        Case::Waiting { .. } => 22_000,
         Case::Renewal | Case::Commits => 3_000,
         // The closed loops are measured first.
         Case::OpenLoop { .. } => 2_000,

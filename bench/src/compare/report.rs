@@ -38,7 +38,6 @@ pub(crate) struct Options {
     pub(crate) quick: bool,
     pub(crate) on: Vec<String>,
     pub(crate) workloads: Vec<String>,
-    pub(crate) threads: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -18,7 +18,10 @@ impl Secrets {
             _ => query.split('&').filter_map(|part| Some(part.split_once('=')?.1.to_owned())).collect(),
         };
         let secrets = written.into_iter().chain(decoded).chain(parameters);
-        Secrets(secrets.filter(|secret| !secret.is_empty()).collect())
+        let mut secrets: Vec<String> = secrets.filter(|secret| !secret.is_empty()).collect();
+        // A secret may be a part of another one.
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        Secrets(secrets)
     }
 
     /// Returns the text with `…` in place of each secret.

@@ -187,7 +187,7 @@ mod tests {
 
     fn header(plan: &[&str]) -> Header {
         let plan = plan.iter().map(|&line| line.to_owned()).collect();
-        Header::new("2026-03-01T12:00:00Z".to_owned(), plan, Machine::this())
+        Header::new("2026-03-01T12:00:00Z".to_owned(), plan, Machine::this(1))
     }
 
     fn step(key: &str, failed: Option<&str>) -> Record {

@@ -1,6 +1,7 @@
 //! One step: a case on one server, with all subjects that can take part in it, in turn.
 
-use super::entrants::{self, Comparison, Entrant};
+use super::comparison::Comparison;
+use super::entrants::{self, Entrant};
 use super::lineup;
 use super::plan::{PlannedServer, Step};
 use super::report::{Base, NotRun, Row};

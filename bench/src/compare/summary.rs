@@ -1,7 +1,5 @@
 //! Makes the report of what a run has done so far.
 
-use tokio::runtime::Handle;
-
 use super::plan::{Plan, PlannedServer, Step};
 use super::report::{NotRun, Options, Report, ServerReport, VERSION};
 use super::state::{Log, Record, StepOutcome};
@@ -35,7 +33,6 @@ pub(super) fn of(options: &Compare, plan: &Plan, log: &Log) -> Report {
             quick: options.quick,
             on: plan.servers.iter().map(|server| server.name.clone()).collect(),
             workloads: options.workloads.iter().map(|workload| workload.as_str().to_owned()).collect(),
-            threads: Handle::current().metrics().num_workers(),
         },
         servers: plan
             .servers
@@ -92,12 +89,12 @@ mod tests {
         })
     }
 
-    #[tokio::test]
-    async fn a_report_is_complete_when_every_step_has_ended_or_its_server_is_absent() {
+    #[test]
+    fn a_report_is_complete_when_every_step_has_ended_or_its_server_is_absent() {
         let options = Compare { on: vec!["memory".to_owned(), "redis".to_owned()], ..Compare::default() };
         let plan = Plan::of(&options).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let header = Header::new("2026-03-01T11:00:00Z".to_owned(), plan.lines(), Machine::this());
+        let header = Header::new("2026-03-01T11:00:00Z".to_owned(), plan.lines(), Machine::this(1));
         let mut log = Log::open(folder.path(), header).unwrap();
         let nothing = of(&options, &plan, &log);
         assert!(!nothing.complete && nothing.servers.is_empty() && nothing.ended.is_none());

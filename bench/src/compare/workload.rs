@@ -17,7 +17,7 @@ pub(crate) enum Workload {
     HandOver,
     /// Where waiters have to poll: how long after a release they are granted the lock
     Delay,
-    /// Eight processes that have waited for long: how many requests each sends to the server
+    /// Processes that have waited for long: how many requests each sends to the server
     Waiting,
     /// On Redlock: one task, one name, while one of the servers is dead, or takes requests and answers none
     OneLost,
@@ -82,7 +82,7 @@ impl Workload {
             }
             Workload::HandOver => vec![Case::HandOver],
             Workload::Delay => vec![Case::Delay],
-            Workload::Waiting => vec![Case::Waiting],
+            Workload::Waiting => [1, 8, 32].map(|processes| Case::Waiting { processes }).to_vec(),
             Workload::OneLost => vec![Case::OneLost],
             Workload::Renewal => vec![Case::Renewal],
             Workload::Commits => vec![Case::Commits],
@@ -101,7 +101,7 @@ pub(crate) enum Case {
     OneName { contenders: usize, processes: usize },
     HandOver,
     Delay,
-    Waiting,
+    Waiting { processes: usize },
     OneLost,
     Renewal,
     Commits,
@@ -119,7 +119,7 @@ impl Case {
             Case::OneName { .. } => Workload::OneName,
             Case::HandOver => Workload::HandOver,
             Case::Delay => Workload::Delay,
-            Case::Waiting => Workload::Waiting,
+            Case::Waiting { .. } => Workload::Waiting,
             Case::OneLost => Workload::OneLost,
             Case::Renewal => Workload::Renewal,
             Case::Commits => Workload::Commits,
@@ -142,6 +142,7 @@ impl Case {
             Case::OpenLoop { percent } => BTreeMap::from([named("percent", percent)]),
             Case::Held { locks } => BTreeMap::from([named("locks", locks)]),
             Case::ServerCpu { tasks } => BTreeMap::from([named("tasks", tasks)]),
+            Case::Waiting { processes } => BTreeMap::from([named("processes", processes)]),
             _ => BTreeMap::new(),
         }
     }
@@ -173,5 +174,6 @@ mod tests {
             assert_eq!(value.get_name(), workload.as_str());
         }
         assert_eq!(Workload::ALL.len(), Workload::value_variants().len());
+        assert_eq!(Workload::ALL.last(), Some(&Workload::Loss), "it leaves no server");
     }
 }

@@ -1,5 +1,5 @@
-//! `loss`: the server dies while locks are held. It measures when the holders are told, against the deadline up to which
-//! each lock was certain.
+//! `loss`: the server dies while locks are held. It measures when the holders are told, against the deadline up to
+//! which each lock was certain.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
