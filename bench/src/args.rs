@@ -1,11 +1,13 @@
 //! The command line.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args as Group, Parser, Subcommand, ValueEnum};
 
 use onelock::parse_duration;
 
+use crate::compare;
 use crate::report::Format;
 use crate::subjects::Kind;
 
@@ -25,6 +27,8 @@ pub(crate) enum Command {
     /// Measures every workload once, on every backend there is or on those that are named.
     #[command(after_help = RATIOS)]
     Quick(Quick),
+    /// Measures every workload on every server, and writes a report from which to choose a backend.
+    Compare(Compare),
     /// Holds many locks at once and does nothing else; reports what that costs, and whether a lock was lost.
     Hold(Hold),
     /// Plays the documents' argument about Redlock on five real servers: what goes wrong, and what harm it does.
@@ -53,6 +57,27 @@ pub(crate) struct Quick {
     /// Only this subject, for a profile of it; may be given more than once
     #[arg(long = "subject", value_name = "SUBJECT")]
     pub(crate) subjects: Vec<Kind>,
+}
+
+#[derive(Debug, Default, Group)]
+pub(crate) struct Compare {
+    /// A server's URL, or the name of a kind: redis, mysql, …; may be given more than once. For a name, a server of
+    /// that kind is started for the measurement, and for redis-durable, mysql-durable, … one that writes to the disk
+    /// before it acknowledges; without this option, one of each that this machine has
+    #[arg(long, value_name = "URL|NAME")]
+    pub(crate) on: Vec<String>,
+    /// Shorter, and fewer workloads: all servers within ten minutes
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// The folder of the run: report.json, and what is needed to continue the run. Default: a new folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print the report instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Only this workload; may be given more than once
+    #[arg(long = "workload", value_name = "WORKLOAD")]
+    pub(crate) workloads: Vec<compare::Workload>,
 }
 
 #[derive(Debug, Group)]

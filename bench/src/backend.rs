@@ -21,6 +21,20 @@ pub(crate) enum Backend {
 }
 
 impl Backend {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Backend::Memory => "memory",
+            Backend::Sqlite => "sqlite",
+            Backend::Redis => "redis",
+            Backend::Redlock => "redlock",
+            Backend::MySql => "mysql",
+            Backend::Postgres => "postgres",
+            Backend::Mongo => "mongodb",
+            Backend::Etcd => "etcd",
+            Backend::ZooKeeper => "zookeeper",
+        }
+    }
+
     pub(crate) fn of(url: &str) -> Outcome<Backend> {
         Ok(match Location::parse(url)?.scheme() {
             "memory" | "memory+queue" => Backend::Memory,

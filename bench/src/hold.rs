@@ -19,30 +19,72 @@ const AT_ONCE: usize = 64;
 const SHUTDOWN: Duration = Duration::from_secs(30);
 
 pub(crate) async fn run(options: Hold) -> Outcome<()> {
-    let seen = Arc::new(Seen::default());
-    let observer = {
-        let seen = seen.clone();
-        move |event: &Event<'_>| seen.count(event)
-    };
-    let client = onelock::connect_with(&options.on, Options::default().observer(observer)).await?;
-    let before = resident_bytes();
-    let began = Instant::now();
-    let guards = acquire(&client, &options).await?;
-    let acquired = began.elapsed();
-    let bytes = resident_bytes().zip(before).map(|(now, before)| now.saturating_sub(before));
-    let idle = Idle::watch(options.length, &seen).await;
-    let held = guards.iter().filter(|guard| guard.is_held()).count();
-    let released = release(guards).await;
-    let left = client.shutdown(SHUTDOWN).await;
+    let holding = Holding::begin(&options.on, options.locks, options.ttl).await?;
+    let (acquired, bytes) = (holding.acquired, holding.bytes);
+    let idle = holding.watch(options.length).await;
+    let Left { held, released, left } = holding.end().await;
     let report = Report { locks: options.locks, acquired, bytes, idle, held, released, left };
     report.print(options.json);
     report.verdict()
 }
 
-async fn acquire(client: &Client, options: &Hold) -> Outcome<Vec<Guard>> {
+/// Locks that one client holds.
+pub(crate) struct Holding {
+    client: Client,
+    guards: Vec<Guard>,
+    seen: Arc<Seen>,
+    /// How long it took to acquire them.
+    acquired: Duration,
+    /// By how much this process's memory has grown since.
+    pub(crate) bytes: Option<u64>,
+}
+
+/// What was left of the locks at the end.
+struct Left {
+    held: usize,
+    released: usize,
+    /// How many claims the client could not end.
+    left: usize,
+}
+
+impl Holding {
+    /// Acquires this many locks.
+    pub(crate) async fn begin(url: &str, locks: usize, ttl: Duration) -> Outcome<Holding> {
+        let seen = Arc::new(Seen::default());
+        let observer = {
+            let seen = seen.clone();
+            move |event: &Event<'_>| seen.count(event)
+        };
+        let client = onelock::connect_with(url, Options::default().observer(observer)).await?;
+        let before = resident_bytes();
+        let began = Instant::now();
+        let guards = acquire(&client, locks, ttl).await?;
+        let acquired = began.elapsed();
+        let bytes = resident_bytes().zip(before).map(|(now, before)| now.saturating_sub(before));
+        Ok(Holding { client, guards, seen, acquired, bytes })
+    }
+
+    /// Does nothing for so long.
+    pub(crate) async fn watch(&self, length: Duration) -> Idle {
+        Idle::watch(length, &self.seen).await
+    }
+
+    /// Releases the locks.
+    pub(crate) async fn release(self) {
+        self.end().await;
+    }
+
+    async fn end(self) -> Left {
+        let held = self.guards.iter().filter(|guard| guard.is_held()).count();
+        let released = release(self.guards).await;
+        Left { held, released, left: self.client.shutdown(SHUTDOWN).await }
+    }
+}
+
+async fn acquire(client: &Client, locks: usize, ttl: Duration) -> Outcome<Vec<Guard>> {
     let run = Owner::mint(&Random::system());
-    let guards = stream::iter(0..options.locks).map(|n| async move {
-        let lock = client.lock(format!("lock-bench:{run}:hold:{n}")).ttl(options.ttl).build()?;
+    let guards = stream::iter(0..locks).map(|n| async move {
+        let lock = client.lock(format!("lock-bench:{run}:hold:{n}")).ttl(ttl).build()?;
         lock.acquire().await
     });
     Ok(guards.buffer_unordered(AT_ONCE).try_collect().await?)
@@ -82,14 +124,14 @@ impl Seen {
 }
 
 /// The time in which the locks were only held.
-struct Idle {
+pub(crate) struct Idle {
     length: Duration,
     /// The CPU time of this process, on all cores.
     cpu: Option<Duration>,
     renewals: u64,
-    losses: u64,
+    pub(crate) losses: u64,
     expired: u64,
-    troubles: u64,
+    pub(crate) troubles: u64,
 }
 
 impl Idle {
@@ -107,8 +149,12 @@ impl Idle {
         }
     }
 
-    fn share_of_a_core(&self) -> Option<f64> {
+    pub(crate) fn share_of_a_core(&self) -> Option<f64> {
         self.cpu.map(|cpu| cpu.as_secs_f64() / self.length.as_secs_f64())
+    }
+
+    pub(crate) fn renewals_per_s(&self) -> f64 {
+        self.renewals as f64 / self.length.as_secs_f64()
     }
 }
 
@@ -127,7 +173,7 @@ impl Report {
         let Report { locks, acquired, bytes, idle, held, released, left } = self;
         let bytes_each = bytes.map(|bytes| bytes / *locks as u64);
         let core = idle.share_of_a_core();
-        let renewals_per_s = idle.renewals as f64 / idle.length.as_secs_f64();
+        let renewals_per_s = idle.renewals_per_s();
         if json {
             let row = json!({
                 "workload": "hold", "locks": locks, "acquired_s": acquired.as_secs_f64(),

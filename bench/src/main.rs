@@ -10,7 +10,9 @@ mod argument;
 mod backend;
 mod calibrate;
 mod clock;
+mod compare;
 mod counter;
+mod cpu;
 mod hold;
 mod lineup;
 mod quick;
@@ -18,6 +20,7 @@ mod raw;
 mod report;
 mod rounds;
 mod servers;
+mod site;
 mod subjects;
 mod tally;
 mod targets;
@@ -35,7 +38,7 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 fn main() -> ExitCode {
     match start(Args::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("lock-bench: {error}");
             ExitCode::FAILURE
@@ -43,7 +46,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn start(args: Args) -> Outcome<()> {
+fn start(args: Args) -> Outcome<ExitCode> {
     let runtime = Builder::new_multi_thread().worker_threads(args.threads).enable_all().build()?;
     // Not on the main thread, which is not a worker of the runtime: everything that is measured runs where a server's
     // tasks run.
@@ -53,12 +56,14 @@ fn start(args: Args) -> Outcome<()> {
     outcome
 }
 
-async fn run(command: Command) -> Outcome<()> {
+async fn run(command: Command) -> Outcome<ExitCode> {
     match command {
+        Command::Compare(options) => return compare::run(options).await,
         Command::Quick(options) => quick::run(options).await,
         Command::Hold(options) => hold::run(options).await,
         Command::Argue(options) => argument::run(options).await,
         Command::Calibrate(options) => calibrate::run(options).await,
         Command::HandOverSide => workloads::side::run().await,
-    }
+    }?;
+    Ok(ExitCode::SUCCESS)
 }

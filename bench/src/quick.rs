@@ -2,16 +2,13 @@
 
 use std::time::Duration;
 
-use lock_core::driver::Wakes;
-use lock_core::{Owner, Random};
-
 use crate::Outcome;
 use crate::args::{Quick, Workload};
-use crate::backend::Backend;
 use crate::lineup;
 use crate::report::{Format, Row};
 use crate::rounds::{self, Measurement, Pace};
-use crate::servers::{self, Targets};
+use crate::servers::{self, Durability, Targets};
+use crate::site::Site;
 use crate::subjects::Kind;
 use crate::tally::{By, Tally};
 use crate::targets::Target;
@@ -21,7 +18,7 @@ use crate::workloads::delay::Delay;
 use crate::workloads::hand_over::HandOver;
 use crate::workloads::processes::Processes;
 use crate::workloads::renewal::{Renewals, Waiters};
-use crate::workloads::waiting::Waiting;
+use crate::workloads::waiting::{self, Waiting};
 
 const ALL: [Workload; 10] = [
     Workload::Uncontended,
@@ -41,7 +38,8 @@ const TASKS_ON_ONE_NAME: usize = 8;
 const PREPARATION: Duration = Duration::from_secs(60);
 
 pub(crate) async fn run(options: Quick) -> Outcome<()> {
-    let mut targets = Targets::of(&options)?;
+    let durability = if options.durable { Durability::EveryWrite } else { Durability::InMemory };
+    let mut targets = Targets::of(&options.on, durability)?;
     let (mut measured, format) = (0, options.run.format());
     while let Some(target) = targets.next().await? {
         let bench = Bench::of(&target, &options).await?;
@@ -52,7 +50,7 @@ pub(crate) async fn run(options: Quick) -> Outcome<()> {
         eprintln!("{} for {:?} a workload", bench.server, options.run.length());
         let asked = if options.workloads.is_empty() { &ALL[..] } else { &options.workloads };
         for workload in asked {
-            match lineup::of(*workload, bench.backend, bench.wakes) {
+            match lineup::of(*workload, bench.site.backend, bench.site.info.wakes) {
                 Ok(kinds) => bench.measure(*workload, kinds, format).await?,
                 Err(why) => eprintln!("{} on {}: not run, because {why}", workload.as_str(), bench.name),
             }
@@ -66,17 +64,13 @@ pub(crate) async fn run(options: Quick) -> Outcome<()> {
 
 /// The backend that is measured, and how.
 struct Bench {
-    url: String,
-    backend: Backend,
-    wakes: Wakes,
+    site: Site,
     /// Its name in the table.
     name: String,
     /// Its name and version, for people.
     server: String,
     /// The only subjects that are measured; all of them, if there are none here.
     subjects: Vec<Kind>,
-    /// Part of every name: no run meets the locks of another.
-    run: String,
     length: Duration,
 }
 
@@ -121,16 +115,13 @@ const ALONE: &str = "alone";
 
 impl Bench {
     async fn of(target: &servers::Target, options: &Quick) -> Outcome<Bench> {
-        let info = onelock::connect(&target.url).await?.info();
-        let name = if target.name.is_empty() { info.backend.to_owned() } else { target.name.clone() };
+        let site = Site::of(&target.url).await?;
+        let name = if target.name.is_empty() { site.info.backend.to_owned() } else { target.name.clone() };
         Ok(Bench {
-            url: target.url.clone(),
-            backend: Backend::of(&target.url)?,
-            wakes: info.wakes,
-            server: format!("{name} {}", info.server).trim_end().to_owned(),
+            server: format!("{name} {}", site.info.server).trim_end().to_owned(),
+            site,
             name,
             subjects: options.subjects.clone(),
-            run: Owner::mint(&Random::system()).to_string()[..12].to_owned(),
             length: options.run.length(),
         })
     }
@@ -180,7 +171,7 @@ impl Bench {
 
     async fn renewals(&self, waiters: Option<Waiters>) -> Outcome<Box<dyn Measurement>> {
         let name = self.name_of(Workload::Renewal, Kind::Ours, usize::from(waiters.is_some()));
-        Ok(Box::new(Renewals::new(&self.url, &name, waiters).await?))
+        Ok(Box::new(Renewals::new(&self.site.url, &name, waiters).await?))
     }
 
     async fn measurement(&self, workload: Workload, kind: Kind) -> Outcome<Box<dyn Measurement>> {
@@ -190,23 +181,28 @@ impl Bench {
             Workload::ManyNames => (0..MANY_NAMES).map(name).collect(),
             Workload::OneName => vec![name(0); TASKS_ON_ONE_NAME],
             Workload::HandOver => {
-                let subject = kind.connect(&self.url).await?;
-                return Ok(Box::new(HandOver::new(kind, subject.as_ref(), &self.url, &name(0)).await?));
+                let subject = kind.connect(&self.site.url).await?;
+                return Ok(Box::new(HandOver::new(kind, subject.as_ref(), &self.site.url, &name(0)).await?));
             }
-            Workload::Processes => return Ok(Box::new(Processes::new(kind, &self.url, &name(0)).await?)),
-            Workload::Delay => return Ok(Box::new(Delay::new(kind, &self.url, name).await?)),
+            Workload::Processes => {
+                return Ok(Box::new(Processes::new(kind, &self.site.url, &name(0)).await?));
+            }
+            Workload::Delay => return Ok(Box::new(Delay::new(kind, &self.site.url, name).await?)),
             Workload::Waiting => {
-                return Ok(Box::new(Waiting::new(kind, self.backend, &self.url, &name(0)).await?));
+                return Ok(Box::new(
+                    Waiting::new(kind, self.site.backend, &self.site.url, &name(0), waiting::PROCESSES)
+                        .await?,
+                ));
             }
-            Workload::Commits => return Ok(Box::new(Commits::new(kind, &self.url, &name(0)).await?)),
+            Workload::Commits => return Ok(Box::new(Commits::new(kind, &self.site.url, &name(0)).await?)),
             Workload::Renewal => return self.renewals(None).await,
         };
-        let subject = kind.connect(&self.url).await?;
+        let subject = kind.connect(&self.site.url).await?;
         Ok(Box::new(Cycles::new(subject.as_ref(), &names).await?))
     }
 
     fn name_of(&self, workload: Workload, kind: Kind, n: usize) -> String {
-        format!("lock-bench:{}:{}:{}:{n}", self.run, workload.as_str(), kind.as_str())
+        self.site.name(workload.as_str(), kind.as_str(), n)
     }
 
     fn report(
@@ -232,7 +228,7 @@ impl Bench {
                 tally: own,
                 ratio: own.own_ratio().or_else(|| base.and_then(to)),
                 token_price: to(Kind::NoToken.as_str()),
-                target: ours.then(|| Target::of(workload, self.backend)).flatten(),
+                target: ours.then(|| Target::of(workload, self.site.backend)).flatten(),
             });
         }
     }

@@ -110,11 +110,11 @@ impl Row<'_> {
 }
 
 /// Formats a rate: a low one gets a decimal.
-fn rate(rate: f64) -> String {
+pub(crate) fn rate(rate: f64) -> String {
     if rate < 100.0 { format!("{rate:.1}") } else { format!("{rate:.0}") }
 }
 
-fn number(value: Option<f64>, digits: usize) -> String {
+pub(crate) fn number(value: Option<f64>, digits: usize) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
 }
 
@@ -126,7 +126,12 @@ mod tests {
     #[test]
     fn an_object_has_null_where_there_is_nothing() {
         let mut tally = Tally::default();
-        tally.add(Slice { latencies: vec![1_500], errors: vec![String::new(); 2], rate: 3.0, ratio: None });
+        tally.add(Slice {
+            latencies: vec![1_500],
+            errors: vec![String::new(); 2],
+            rate: 3.0,
+            ..Slice::default()
+        });
         let row = Row {
             backend: "redis",
             server: "redis 7",

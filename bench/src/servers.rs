@@ -1,31 +1,39 @@
 //! The servers that are measured: those whose URL is given, and those that are started for the measurement.
 
-use std::any::Any;
+use std::sync::Arc;
 
 use lock_conformance::record;
 use lock_test_servers::{
     Absence, Etcd, MongoDb, MySql, Owned, Persistence, Postgres, Product, Redis, Settings, StandaloneMongoDb,
     ZooKeeper,
 };
+use tempfile::TempDir;
 
 use crate::Outcome;
-use crate::args::Quick;
+use crate::backend::Backend;
 
 /// A server, a file or a memory store that is measured.
 pub(crate) struct Target {
     /// Its name in the table.
     pub(crate) name: String,
     pub(crate) url: String,
-    /// The started server or the temporary folder, which is removed when this is dropped.
-    _kept: Kept,
+    /// The temporary folder of a file, which is removed when this is dropped.
+    _folder: Option<TempDir>,
+    /// The servers that were started for it, which end when the last clone of this is dropped; none, if it was there.
+    pub(crate) servers: Arc<Vec<Owned>>,
 }
 
-type Kept = Option<Box<dyn Any + Send + Sync>>;
+impl Target {
+    fn at(name: &str, url: String) -> Target {
+        Target { name: name.to_owned(), url, _folder: None, servers: Arc::default() }
+    }
+}
 
 /// A kind that can be named instead of a URL.
 #[derive(Clone, Copy, Debug)]
-struct Known {
-    name: &'static str,
+pub(crate) struct Known {
+    pub(crate) name: &'static str,
+    pub(crate) backend: Backend,
     product: Option<&'static dyn Product>,
     /// How many servers are started. Of several, a majority decides.
     count: usize,
@@ -36,35 +44,53 @@ struct Known {
 /// Room for the connections of `renewal`.
 const MANY_CONNECTIONS: &[&str] = &["-c", "max_connections=400"];
 
-const KNOWN: [Known; 12] = [
-    Known { name: "memory", product: None, count: 1, args: &[] },
-    Known { name: "sqlite", product: None, count: 1, args: &[] },
-    Known { name: "redis", product: Some(&Redis), count: 1, args: &[] },
-    Known { name: "redlock", product: Some(&Redis), count: 5, args: &[] },
-    Known { name: "mariadb", product: Some(&MySql::MariaDb), count: 1, args: &[] },
-    Known { name: "mysql", product: Some(&MySql::MySql), count: 1, args: &[] },
-    Known { name: "postgres", product: Some(&Postgres::Installed), count: 1, args: MANY_CONNECTIONS },
-    Known { name: "postgres-unstable", product: Some(&Postgres::Unstable), count: 1, args: MANY_CONNECTIONS },
-    Known { name: "mongodb", product: Some(&MongoDb), count: 1, args: &[] },
-    Known { name: "mongodb-alone", product: Some(&StandaloneMongoDb), count: 1, args: &[] },
-    Known { name: "etcd", product: Some(&Etcd), count: 1, args: &[] },
-    Known { name: "zookeeper", product: Some(&ZooKeeper), count: 1, args: &[] },
+pub(crate) const KNOWN: [Known; 12] = [
+    Known::new("memory", Backend::Memory, None),
+    Known::new("sqlite", Backend::Sqlite, None),
+    Known::new("redis", Backend::Redis, Some(&Redis)),
+    Known::new("redlock", Backend::Redlock, Some(&Redis)).of_five(),
+    Known::new("mariadb", Backend::MySql, Some(&MySql::MariaDb)),
+    Known::new("mysql", Backend::MySql, Some(&MySql::MySql)),
+    Known::new("postgres", Backend::Postgres, Some(&Postgres::Installed)).with(MANY_CONNECTIONS),
+    Known::new("postgres-unstable", Backend::Postgres, Some(&Postgres::Unstable)).with(MANY_CONNECTIONS),
+    Known::new("mongodb", Backend::Mongo, Some(&MongoDb)),
+    Known::new("mongodb-alone", Backend::Mongo, Some(&StandaloneMongoDb)),
+    Known::new("etcd", Backend::Etcd, Some(&Etcd)),
+    Known::new("zookeeper", Backend::ZooKeeper, Some(&ZooKeeper)),
 ];
 
 impl Known {
-    fn start(self, durable: bool) -> Result<Target, Absence> {
-        let (url, kept) = match self.product {
-            Some(product) => self.server(product, durable)?,
+    const fn new(name: &'static str, backend: Backend, product: Option<&'static dyn Product>) -> Known {
+        Known { name, backend, product, count: 1, args: &[] }
+    }
+
+    const fn of_five(self) -> Known {
+        Known { count: 5, ..self }
+    }
+
+    const fn with(self, args: &'static [&'static str]) -> Known {
+        Known { args, ..self }
+    }
+
+    /// Starts it, and prepares it for locks.
+    pub(crate) async fn run(self, durability: Durability) -> Outcome<Result<Target, Absence>> {
+        let started = tokio::task::spawn_blocking(move || self.start(durability)).await?;
+        if let Ok(target) = &started {
+            self.prepare(&target.url).await?;
+        }
+        Ok(started)
+    }
+
+    fn start(self, durability: Durability) -> Result<Target, Absence> {
+        match self.product {
+            Some(product) => self.server(product, durability),
             None if self.name == "sqlite" => {
                 let folder = tempfile::tempdir().map_err(|e| Absence::Failure(e.to_string()))?;
-                (
-                    format!("sqlite://{}", folder.path().join("locks.db").display()),
-                    Some(Box::new(folder) as _),
-                )
+                let url = format!("sqlite://{}", folder.path().join("locks.db").display());
+                Ok(Target { _folder: Some(folder), ..Target::at(self.name, url) })
             }
-            None => (format!("{}://", self.name), None),
-        };
-        Ok(Target { name: self.name.to_owned(), url, _kept: kept })
+            None => Ok(Target::at(self.name, format!("{}://", self.name))),
+        }
     }
 
     /// Initializes several servers. They were started for this run, so no client holds a lock there.
@@ -75,8 +101,8 @@ impl Known {
         Ok(())
     }
 
-    fn server(self, product: &'static dyn Product, durable: bool) -> Result<(String, Kept), Absence> {
-        let persistence = if durable { Persistence::EveryWrite } else { Persistence::None };
+    fn server(self, product: &'static dyn Product, durability: Durability) -> Result<Target, Absence> {
+        let persistence = durability.persistence();
         let args = self.args.iter().map(|&arg| arg.to_owned()).collect();
         let settings = Settings { persistence, args, ..Settings::default() };
         let servers: Vec<Owned> =
@@ -88,7 +114,24 @@ impl Known {
                 format!("redlock://{}/", hosts.collect::<Vec<_>>().join(","))
             }
         };
-        Ok((url, Some(Box::new(servers))))
+        Ok(Target { servers: Arc::new(servers), ..Target::at(self.name, url) })
+    }
+}
+
+/// Whether a started server writes to the disk before it acknowledges, as servers in use do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// It writes nothing, so that the disk's pauses don't hide other costs.
+    InMemory,
+    EveryWrite,
+}
+
+impl Durability {
+    fn persistence(self) -> Persistence {
+        match self {
+            Durability::InMemory => Persistence::None,
+            Durability::EveryWrite => Persistence::EveryWrite,
+        }
     }
 }
 
@@ -96,11 +139,12 @@ impl Known {
 /// nothing from the one that is measured before it.
 pub(crate) struct Targets {
     asked: std::vec::IntoIter<Asked>,
-    durable: bool,
+    durability: Durability,
 }
 
+/// What `--on` names.
 #[derive(Clone, Debug)]
-enum Asked {
+pub(crate) enum Asked {
     Url(String),
     /// It has to be there; otherwise the run fails.
     Named(Known),
@@ -108,41 +152,49 @@ enum Asked {
     Any(Known),
 }
 
+impl Asked {
+    /// Reads the values of `--on`; without any, every kind.
+    pub(crate) fn all_of(on: &[String]) -> Outcome<Vec<Asked>> {
+        match on {
+            [] => Ok(KNOWN.map(Asked::Any).to_vec()),
+            named => named.iter().map(|on| parse(on)).collect(),
+        }
+    }
+
+    /// Starts it, unless it is a URL; an `Absence` if it is not there.
+    pub(crate) async fn run(&self, durability: Durability) -> Outcome<Result<Target, Absence>> {
+        match self {
+            Asked::Url(url) => Ok(Ok(Target::at("", url.clone()))),
+            Asked::Named(known) | Asked::Any(known) => known.run(durability).await,
+        }
+    }
+}
+
 impl Targets {
-    pub(crate) fn of(options: &Quick) -> Outcome<Targets> {
-        let asked: Vec<Asked> = match &options.on[..] {
-            [] => KNOWN.map(Asked::Any).to_vec(),
-            named => named.iter().map(|on| parse(on)).collect::<Outcome<_>>()?,
-        };
-        Ok(Targets { asked: asked.into_iter(), durable: options.durable })
+    pub(crate) fn of(on: &[String], durability: Durability) -> Outcome<Targets> {
+        Ok(Targets { asked: Asked::all_of(on)?.into_iter(), durability })
     }
 
     /// Starts the next target that is there, and returns it; nothing after the last one.
     pub(crate) async fn next(&mut self) -> Outcome<Option<Target>> {
         for asked in self.asked.by_ref() {
-            let (known, may_be_absent) = match asked {
-                Asked::Url(url) => return Ok(Some(Target { name: String::new(), url, _kept: None })),
-                Asked::Named(known) => (known, false),
-                Asked::Any(known) => (known, true),
-            };
-            let durable = self.durable;
-            match tokio::task::spawn_blocking(move || known.start(durable)).await? {
-                Ok(target) => {
-                    known.prepare(&target.url).await?;
-                    return Ok(Some(target));
-                }
-                Err(Absence::NotRun(why)) if may_be_absent => {
+            match (asked.run(self.durability).await?, asked) {
+                (Ok(target), _) => return Ok(Some(target)),
+                (Err(Absence::NotRun(why)), Asked::Any(known)) => {
                     record::not_run(&format!("lock-bench on {}", known.name), &why);
                     eprintln!("{}: not run, because {why}", known.name);
                 }
-                Err(absence) => return Err(format!("{}: {absence}", known.name).into()),
+                (Err(absence), Asked::Named(known) | Asked::Any(known)) => {
+                    return Err(format!("{}: {absence}", known.name).into());
+                }
+                (Err(absence), Asked::Url(_)) => return Err(absence.to_string().into()),
             }
         }
         Ok(None)
     }
 }
 
-fn parse(on: &str) -> Outcome<Asked> {
+pub(crate) fn parse(on: &str) -> Outcome<Asked> {
     if on.contains(':') {
         return Ok(Asked::Url(on.to_owned()));
     }

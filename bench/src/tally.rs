@@ -1,5 +1,6 @@
 //! The results of measurements: of one slice, and of all rounds.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
@@ -14,6 +15,10 @@ pub(crate) struct Slice {
     pub(crate) rate: f64,
     /// The ratio, where the subject is compared with something other than another subject.
     pub(crate) ratio: Option<f64>,
+    /// How many acquisitions each contender was granted within the slice, always in the same order.
+    pub(crate) grants: Vec<u64>,
+    /// Further figures, by their names in the report.
+    pub(crate) extra: Vec<(&'static str, f64)>,
 }
 
 impl Slice {
@@ -21,10 +26,12 @@ impl Slice {
         self.latencies.push(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    pub(crate) fn p50(&mut self) -> Option<f64> {
-        let middle = self.latencies.len().checked_sub(1)? / 2;
-        let (_, median, _) = self.latencies.select_nth_unstable(middle);
-        Some(*median as f64)
+    /// Returns the latency that this share of all don't exceed, in nanoseconds; `None` if nothing succeeded.
+    fn quantile(&mut self, share: f64) -> Option<f64> {
+        let last = self.latencies.len().checked_sub(1)?;
+        let rank = (last as f64 * share) as usize;
+        let (_, latency, _) = self.latencies.select_nth_unstable(rank);
+        Some(*latency as f64)
     }
 }
 
@@ -35,12 +42,18 @@ pub(crate) struct Tally {
     errors: u64,
     first_error: Option<String>,
     rounds: Vec<Round>,
+    /// How many acquisitions each contender was granted, over all rounds.
+    grants: Vec<u64>,
+    extra: BTreeMap<&'static str, Vec<f64>>,
 }
 
+/// The figures of one round.
 #[derive(Clone, Copy, Debug)]
-struct Round {
-    rate: f64,
-    p50: Option<f64>,
+pub(crate) struct Round {
+    pub(crate) rate: f64,
+    /// In nanoseconds, as the next.
+    pub(crate) p50: Option<f64>,
+    pub(crate) p99: Option<f64>,
     ratio: Option<f64>,
 }
 
@@ -48,14 +61,33 @@ struct Round {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum By {
     P50,
+    P99,
     Rate,
+}
+
+impl Round {
+    fn ratio_to(&self, other: &Round, by: By) -> Option<f64> {
+        let ratio = match by {
+            By::P50 => self.p50? / other.p50?,
+            By::P99 => self.p99? / other.p99?,
+            By::Rate => self.rate / other.rate,
+        };
+        ratio.is_finite().then_some(ratio)
+    }
 }
 
 impl Default for Tally {
     fn default() -> Tally {
         let latencies =
             Histogram::new_with_bounds(1, LONGEST, 3).expect("1 ns to a minute, three digits: valid bounds");
-        Tally { latencies, errors: 0, first_error: None, rounds: Vec::new() }
+        Tally {
+            latencies,
+            errors: 0,
+            first_error: None,
+            rounds: Vec::new(),
+            grants: Vec::new(),
+            extra: BTreeMap::new(),
+        }
     }
 }
 
@@ -68,7 +100,15 @@ impl Tally {
             self.latencies.saturating_record((*latency).max(1));
         }
         self.errors += slice.errors.len() as u64;
-        self.rounds.push(Round { rate: slice.rate, p50: slice.p50(), ratio: slice.ratio });
+        let (p50, p99) = (slice.quantile(0.5), slice.quantile(0.99));
+        self.rounds.push(Round { rate: slice.rate, p50, p99, ratio: slice.ratio });
+        self.grants.resize(self.grants.len().max(slice.grants.len()), 0);
+        for (all, granted) in self.grants.iter_mut().zip(&slice.grants) {
+            *all += granted;
+        }
+        for (name, figure) in &slice.extra {
+            self.extra.entry(name).or_default().push(*figure);
+        }
         self.first_error = self.first_error.take().or(slice.errors.into_iter().next());
     }
 
@@ -98,14 +138,48 @@ impl Tally {
 
     /// Returns the median of the rounds' ratios of this to `other`.
     pub(crate) fn ratio(&self, other: &Tally, by: By) -> Option<f64> {
-        let pairs = self.rounds.iter().zip(&other.rounds);
-        let ratios = pairs.filter_map(|(a, b)| match by {
-            By::P50 => Some(a.p50? / b.p50?),
-            By::Rate => Some(a.rate / b.rate),
-        });
-        median(ratios.filter(|ratio| ratio.is_finite()).collect())
+        median(self.ratios(other, by))
+    }
+
+    /// Returns the least and the greatest of these ratios.
+    pub(crate) fn spread(&self, other: &Tally, by: By) -> Option<(f64, f64)> {
+        let ratios = self.ratios(other, by);
+        let least = ratios.iter().copied().min_by(f64::total_cmp)?;
+        let greatest = ratios.iter().copied().max_by(f64::total_cmp)?;
+        Some((least, greatest))
+    }
+
+    fn ratios(&self, other: &Tally, by: By) -> Vec<f64> {
+        self.rounds.iter().zip(&other.rounds).filter_map(|(a, b)| a.ratio_to(b, by)).collect()
+    }
+
+    pub(crate) fn rounds(&self) -> &[Round] {
+        &self.rounds
+    }
+
+    /// Returns how many acquisitions each contender was granted; empty where they were not counted.
+    pub(crate) fn grants(&self) -> &[u64] {
+        &self.grants
+    }
+
+    /// Returns the median of each further figure.
+    pub(crate) fn extra(&self) -> BTreeMap<&'static str, f64> {
+        let medians = self.extra.iter().map(|(name, figures)| (*name, median(figures.clone())));
+        medians.filter_map(|(name, median)| Some((name, median?))).collect()
+    }
+
+    /// Returns how many latencies lie in each bucket: its upper bound in nanoseconds, which is about a quarter above
+    /// the one before it, and the count. Empty buckets are left out.
+    pub(crate) fn buckets(&self) -> Vec<(u64, u64)> {
+        let buckets = self.latencies.iter_log(FIRST_BUCKET, BUCKET_GROWTH);
+        let counted = buckets.map(|bucket| (bucket.value_iterated_to(), bucket.count_since_last_iteration()));
+        counted.filter(|(_, count)| *count > 0).collect()
     }
 }
+
+/// The upper bound of the first bucket, in nanoseconds.
+const FIRST_BUCKET: u64 = 1_000;
+const BUCKET_GROWTH: f64 = 1.25;
 
 pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
@@ -125,7 +199,7 @@ mod tests {
                 latencies: vec![*latency; 3],
                 errors: vec!["no".into()],
                 rate: *rate,
-                ratio: None,
+                ..Slice::default()
             });
         }
         tally
@@ -138,6 +212,47 @@ mod tests {
         let b = tally(&[(1_000, 100.0), (2_000, 50.0), (1_000, 100.0)]);
         assert_eq!((a.ratio(&b, By::P50), a.ratio(&b, By::Rate)), (Some(2.0), Some(0.5)));
         assert_eq!((a.errors(), b.rate(), b.percentile(50.0)), (3, 100.0, Some(1.0)));
+    }
+
+    #[test]
+    fn the_ratio_of_the_p99_sees_what_the_p50_hides() {
+        let with_a_tail = |tail| {
+            let mut tally = Tally::default();
+            let latencies = std::iter::repeat_n(1_000, 95).chain(std::iter::repeat_n(tail, 5)).collect();
+            tally.add(Slice { latencies, ..Slice::default() });
+            tally
+        };
+        let (a, b) = (with_a_tail(50_000), with_a_tail(10_000));
+        assert_eq!((a.ratio(&b, By::P50), a.ratio(&b, By::P99)), (Some(1.0), Some(5.0)));
+    }
+
+    #[test]
+    fn a_spread_is_the_least_and_the_greatest_ratio_of_a_round() {
+        let a = tally(&[(2_000, 50.0), (4_000, 25.0), (90_000, 1.0)]);
+        let b = tally(&[(1_000, 100.0), (2_000, 50.0), (1_000, 100.0)]);
+        assert_eq!(a.spread(&b, By::Rate), Some((0.01, 0.5)));
+        assert_eq!(a.spread(&Tally::default(), By::Rate), None);
+    }
+
+    #[test]
+    fn counts_of_contenders_are_added_and_further_figures_are_medians() {
+        let mut tally = Tally::default();
+        for (grants, figure) in [(vec![1, 2], 5.0), (vec![3, 0], 7.0), (vec![0, 1], 6.0)] {
+            tally.add(Slice { grants, extra: vec![("figure", figure)], ..Slice::default() });
+        }
+        assert_eq!((tally.grants(), tally.extra()["figure"]), (&[4, 3][..], 6.0));
+    }
+
+    #[test]
+    fn buckets_hold_every_latency() {
+        let mut tally = Tally::default();
+        tally.add(Slice { latencies: vec![500, 1_500, 1_000_000, 1_000_000], ..Slice::default() });
+        let buckets = tally.buckets();
+        assert_eq!(buckets.iter().map(|(_, count)| count).sum::<u64>(), 4);
+        assert!(
+            buckets.last().is_some_and(|(bound, count)| *bound >= 1_000_000 && *count == 2),
+            "{buckets:?}"
+        );
     }
 
     #[test]

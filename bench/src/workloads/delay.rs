@@ -129,7 +129,9 @@ impl Measurement for Delay {
                 "the worst delay: {delay:.1?} after a wait of {waited:.1?}; a free lock takes {trip:.1?}"
             );
         }
-        let mut slice = Slice { ratio: share(&samples, trip), ..Slice::default() };
+        let ratio = share(&samples, trip);
+        let extra = ratio.map(|ratio| ("delay_over_allowed", ratio)).into_iter().collect();
+        let mut slice = Slice { ratio, extra, ..Slice::default() };
         samples.iter().for_each(|sample| slice.record(sample.delay));
         slice.rate = samples.len() as f64 / start.elapsed().as_secs_f64();
         Ok(slice)

@@ -1,13 +1,19 @@
 //! The workloads.
 
 pub(crate) mod commits;
+pub(crate) mod contenders;
 pub(crate) mod cycles;
 pub(crate) mod delay;
 pub(crate) mod hand_over;
+pub(crate) mod held;
 mod loops;
+pub(crate) mod loss;
+pub(crate) mod metered;
+pub(crate) mod open_loop;
 mod orders;
 mod other_process;
 pub(crate) mod processes;
+pub(crate) mod recovery;
 pub(crate) mod renewal;
 pub(crate) mod side;
 pub(crate) mod waiting;

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::Outcome;
+use crate::workloads::contenders::Turns;
 
 /// An order to the other process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +14,13 @@ pub(super) enum Order {
     Release,
     /// Acquire, hold, release, and again, for this long.
     Contend(Duration),
+    /// Acquire with this ttl, and hold the lock, renewing it, until the process ends.
+    Hold(Duration),
+    /// Acquire and release in turn with as many tasks, for this long.
+    Compete {
+        contenders: usize,
+        length: Duration,
+    },
     /// Open this many clients, each with connections of its own.
     Gather(usize),
     /// Begin to wait for the lock with all of them.
@@ -33,6 +41,8 @@ pub(super) enum Reply {
     Released(Duration),
     /// How long each acquisition waited, in nanoseconds.
     Waited(Vec<u64>),
+    /// What each of its contenders did.
+    Competed(Vec<Turns>),
     /// How many cycles its loops did.
     Looped(u64),
     Failed(String),
@@ -44,6 +54,8 @@ impl fmt::Display for Order {
             Order::Acquire => f.write_str("acquire"),
             Order::Release => f.write_str("release"),
             Order::Contend(length) => write!(f, "contend {}", length.as_nanos()),
+            Order::Hold(ttl) => write!(f, "hold {}", ttl.as_nanos()),
+            Order::Compete { contenders, length } => write!(f, "compete {contenders} {}", length.as_nanos()),
             Order::Gather(clients) => write!(f, "gather {clients}"),
             Order::WaitAll => f.write_str("wait-all"),
             Order::Leave => f.write_str("leave"),
@@ -61,6 +73,11 @@ impl FromStr for Order {
             "acquire" => Ok(Order::Acquire),
             "release" => Ok(Order::Release),
             "contend" => Ok(Order::Contend(nanos(rest)?)),
+            "hold" => Ok(Order::Hold(nanos(rest)?)),
+            "compete" => {
+                let (contenders, length) = rest.split_once(' ').ok_or("compete for how long?")?;
+                Ok(Order::Compete { contenders: contenders.parse()?, length: nanos(length)? })
+            }
             "gather" => Ok(Order::Gather(rest.parse()?)),
             "wait-all" => Ok(Order::WaitAll),
             "leave" => Ok(Order::Leave),
@@ -80,6 +97,10 @@ impl fmt::Display for Reply {
                 f.write_str("waited")?;
                 waits.iter().try_for_each(|wait| write!(f, " {wait}"))
             }
+            Reply::Competed(contenders) => {
+                f.write_str("competed")?;
+                contenders.iter().try_for_each(|turns| write_turns(f, turns))
+            }
             Reply::Looped(cycles) => write!(f, "looped {cycles}"),
             Reply::Failed(why) => write!(f, "failed {}", why.replace('\n', " ")),
         }
@@ -96,11 +117,29 @@ impl FromStr for Reply {
             "granted" => Ok(Reply::Granted(nanos(rest)?)),
             "released" => Ok(Reply::Released(nanos(rest)?)),
             "waited" => Ok(Reply::Waited(rest.split_whitespace().map(str::parse).collect::<Result<_, _>>()?)),
+            "competed" => Ok(Reply::Competed(rest.split_whitespace().map(turns).collect::<Outcome<_>>()?)),
             "looped" => Ok(Reply::Looped(rest.parse()?)),
             "failed" => Ok(Reply::Failed(rest.to_owned())),
             _ => Err(format!("unknown reply: {text:?}").into()),
         }
     }
+}
+
+/// ` 2:10,20,30`: two grants in time, and three waits.
+fn write_turns(f: &mut fmt::Formatter<'_>, turns: &Turns) -> fmt::Result {
+    write!(f, " {}:", turns.in_time)?;
+    let mut separator = "";
+    for wait in &turns.waits {
+        write!(f, "{separator}{wait}")?;
+        separator = ",";
+    }
+    Ok(())
+}
+
+fn turns(text: &str) -> Outcome<Turns> {
+    let (in_time, waits) = text.split_once(':').ok_or("a contender without waits")?;
+    let waits = waits.split(',').filter(|wait| !wait.is_empty()).map(str::parse);
+    Ok(Turns { in_time: in_time.parse()?, waits: waits.collect::<Result<_, _>>()?, error: None })
 }
 
 fn nanos(text: &str) -> Outcome<Duration> {
@@ -120,6 +159,10 @@ mod tests {
             Reply::Released(nanos),
             Reply::Waited(vec![3, 40]),
             Reply::Waited(vec![]),
+            Reply::Competed(vec![
+                Turns { in_time: 2, waits: vec![10, 20, 30], error: None },
+                Turns { in_time: 0, waits: vec![], error: None },
+            ]),
             Reply::Looped(7),
             Reply::Failed("a b".into()),
         ] {
@@ -129,6 +172,8 @@ mod tests {
             Order::Acquire,
             Order::Release,
             Order::Contend(nanos),
+            Order::Hold(nanos),
+            Order::Compete { contenders: 8, length: nanos },
             Order::Gather(3),
             Order::WaitAll,
             Order::Leave,

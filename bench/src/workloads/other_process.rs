@@ -9,13 +9,14 @@ use tokio::runtime::Handle;
 
 use crate::Outcome;
 use crate::subjects::Kind;
+use crate::workloads::contenders::Turns;
 use crate::workloads::orders::{Order, Reply};
 
 /// Another process of a subject. It ends when this is dropped.
 pub(super) struct OtherProcess {
     orders: ChildStdin,
     replies: Lines<BufReader<ChildStdout>>,
-    _process: Child,
+    process: Child,
 }
 
 impl OtherProcess {
@@ -32,7 +33,7 @@ impl OtherProcess {
             return Err("the other process has no pipes".into());
         };
         let replies = BufReader::new(replies).lines();
-        let mut other = OtherProcess { orders, replies, _process: process };
+        let mut other = OtherProcess { orders, replies, process };
         // Not in its arguments: other users can see those, and the URL may hold a password.
         other.say(&format!("{}\n{name}\n{url}\n", kind.as_str())).await?;
         match other.reply().await? {
@@ -75,6 +76,19 @@ impl OtherProcess {
             Reply::Waited(waits) => Ok(waits),
             reply => Err(format!("the other process did not contend for the lock: {reply:?}").into()),
         }
+    }
+
+    /// Returns what each of its contenders did, once they have competed.
+    pub(super) async fn competed(&mut self) -> Outcome<Vec<Turns>> {
+        match self.reply().await? {
+            Reply::Competed(contenders) => Ok(contenders),
+            reply => Err(format!("the other process did not compete for the lock: {reply:?}").into()),
+        }
+    }
+
+    /// Kills it (-9), and waits until it is dead.
+    pub(super) async fn kill(&mut self) -> Outcome<()> {
+        Ok(self.process.kill().await?)
     }
 
     /// Gives an order, and returns when it is done.

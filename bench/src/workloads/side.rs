@@ -2,12 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use onelock::Guard;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Stdout};
 use tokio::task::JoinSet;
 
 use crate::Outcome;
 use crate::clock::shared_now;
 use crate::subjects::{Kind, Side, Subject};
+use crate::workloads::contenders::Crowd;
 use crate::workloads::loops;
 use crate::workloads::orders::{Order, Reply};
 
@@ -20,7 +22,16 @@ pub(crate) async fn run() -> Outcome<()> {
     let subject = kind.connect(&url).await?;
     // Before any client holds the lock, because a floor may have to record its name first.
     let side = subject.side(&name).await;
-    let mut state = ProcessState { kind, name, url, subject, side, waiters: Waiters::default() };
+    let mut state = ProcessState {
+        kind,
+        name,
+        url,
+        subject,
+        side,
+        waiters: Waiters::default(),
+        crowd: Crowd::default(),
+        _held: None,
+    };
     let mut replies = tokio::io::stdout();
     say(&mut replies, &Reply::Ready).await?;
     while let Some(order) = orders.next_line().await? {
@@ -45,6 +56,9 @@ struct ProcessState {
     /// An error if the subject has no side; it may still take part in what needs none.
     side: Outcome<Box<dyn Side>>,
     waiters: Waiters,
+    crowd: Crowd,
+    /// What it holds until it ends.
+    _held: Option<Guard>,
 }
 
 impl ProcessState {
@@ -61,6 +75,12 @@ impl ProcessState {
                 Ok(Reply::Released(began))
             }
             Order::Contend(length) => contend(self.side()?, length).await.map(Reply::Waited),
+            Order::Hold(ttl) => {
+                let client = onelock::connect(&self.url).await?;
+                self._held = Some(client.lock(&*self.name).ttl(ttl).build()?.acquire().await?);
+                Ok(Reply::Granted(shared_now()))
+            }
+            Order::Compete { contenders, length } => self.compete(contenders, length).await,
             Order::Gather(clients) => {
                 self.waiters = Waiters::of(self.kind, &self.url, &self.name, clients).await?;
                 Ok(Reply::Ready)
@@ -73,6 +93,17 @@ impl ProcessState {
             Order::Loop(length) => {
                 loops::run(self.subject.as_ref(), &self.name, length).await.map(Reply::Looped)
             }
+        }
+    }
+
+    async fn compete(&mut self, contenders: usize, length: Duration) -> Outcome<Reply> {
+        if self.crowd.len() != contenders {
+            self.crowd = Crowd::of(self.subject.as_ref(), &self.name, contenders).await?;
+        }
+        let turns = self.crowd.compete(length).await?;
+        match turns.iter().find_map(|turns| turns.error.clone()) {
+            Some(error) => Err(error.into()),
+            None => Ok(Reply::Competed(turns)),
         }
     }
 

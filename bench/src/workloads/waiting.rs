@@ -13,7 +13,8 @@ use crate::tally::Slice;
 use crate::workloads::orders::Order;
 use crate::workloads::other_process::OtherProcess;
 
-const PROCESSES: usize = 8;
+/// How many processes `quick` has.
+pub(crate) const PROCESSES: usize = 8;
 /// How long the processes have waited when requests begin to be counted.
 const LONG: Duration = Duration::from_secs(10);
 /// How long requests are counted, at least and at most: the servers' statistics may be a second old.
@@ -27,9 +28,16 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    pub(crate) async fn new(kind: Kind, backend: Backend, url: &str, name: &str) -> Outcome<Waiting> {
+    /// Starts this many processes.
+    pub(crate) async fn new(
+        kind: Kind,
+        backend: Backend,
+        url: &str,
+        name: &str,
+        count: usize,
+    ) -> Outcome<Waiting> {
         let mut processes = Vec::new();
-        for _ in 0..PROCESSES {
+        for _ in 0..count {
             let mut process = OtherProcess::start(kind, url, name).await?;
             process.order(Order::Gather(1)).await?;
             processes.push(process);
@@ -64,6 +72,6 @@ impl Measurement for Waiting {
             process.order(Order::Leave).await?;
         }
         self.holder.release().await?;
-        Ok(Slice { rate: (busy - idle).max(0.0) / PROCESSES as f64, ..Slice::default() })
+        Ok(Slice { rate: (busy - idle).max(0.0) / self.processes.len() as f64, ..Slice::default() })
     }
 }

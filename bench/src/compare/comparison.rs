@@ -1,0 +1,39 @@
+//! How the participants of a case are compared.
+
+use super::report::Figures;
+use super::workload::Case;
+use crate::rounds::Pace;
+use crate::subjects::Kind;
+
+/// With whom, by what, and in which rhythm the participants of a case are compared.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Comparison {
+    /// The participant that the others are compared with.
+    pub(super) base: &'static str,
+    pub(super) figures: Figures,
+    pub(super) pace: Pace,
+}
+
+/// The library's renewals while no client waits.
+pub(super) const ALONE: &str = "alone";
+
+impl Comparison {
+    pub(super) fn of(case: Case) -> Comparison {
+        let floor = Kind::Floor.as_str();
+        let (base, figures, pace) = match case {
+            Case::OwnNames { .. } | Case::OpenLoop { .. } | Case::HandOver => {
+                (floor, Figures::RateAndLatencies, Pace::QUICK)
+            }
+            Case::OneName { .. } => (floor, Figures::Rate, Pace::QUICK),
+            // The system counts CPU time in hundredths of a second.
+            Case::ServerCpu { .. } => (floor, Figures::RateAndLatencies, Pace::PROGRAMS),
+            Case::Delay | Case::Waiting { .. } | Case::Recovery | Case::Loss | Case::Held { .. } => {
+                (floor, Figures::RateAndLatencies, Pace::WHOLE)
+            }
+            Case::OneLost => (Kind::Ours.as_str(), Figures::RateAndLatencies, Pace::QUICK),
+            Case::Renewal => (ALONE, Figures::RateAndLatencies, Pace::SLOW),
+            Case::Commits => (Kind::NeverNotifies.as_str(), Figures::RateAndLatencies, Pace::SLOW),
+        };
+        Comparison { base, figures, pace }
+    }
+}

@@ -1,0 +1,87 @@
+//! The machine that a report was made on.
+
+use std::fs;
+
+use serde::{Deserialize, Serialize};
+
+/// A machine, and what was built on it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Machine {
+    #[serde(flatten)]
+    pub(crate) fixed: Fixed,
+    /// How many processes wanted to run in the last minute before the run, on average.
+    pub(crate) load: Option<f64>,
+}
+
+/// What has to stay the same while a run is continued: otherwise its figures can't be compared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Fixed {
+    pub(crate) os: String,
+    pub(crate) arch: String,
+    pub(crate) kernel: Option<String>,
+    pub(crate) cpu: Option<String>,
+    /// How many threads can run at the same time.
+    pub(crate) cpus: usize,
+    pub(crate) memory_bytes: Option<u64>,
+    /// How many threads the measured tasks run on.
+    pub(crate) threads: usize,
+    pub(crate) rustc: String,
+    /// The library's version.
+    pub(crate) version: String,
+    /// `debug` or `release`.
+    pub(crate) build: String,
+}
+
+impl Machine {
+    /// Describes this machine. What the system doesn't tell is left out. The measured tasks run on `threads` threads.
+    pub(crate) fn this(threads: usize) -> Machine {
+        let read = |path: &str| fs::read_to_string(path).ok();
+        let fixed = Fixed {
+            os: std::env::consts::OS.to_owned(),
+            arch: std::env::consts::ARCH.to_owned(),
+            kernel: read("/proc/sys/kernel/osrelease").map(|kernel| kernel.trim().to_owned()),
+            cpu: read("/proc/cpuinfo").and_then(|text| value(&text, "model name")),
+            cpus: std::thread::available_parallelism().map_or(1, usize::from),
+            memory_bytes: read("/proc/meminfo").and_then(|text| memory(&text)),
+            threads,
+            rustc: env!("LOCK_BENCH_RUSTC").to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            build: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
+        };
+        let load = read("/proc/loadavg").and_then(|text| text.split(' ').next()?.parse().ok());
+        Machine { fixed, load }
+    }
+}
+
+/// Returns the value of the first line `name : value`.
+fn value(text: &str, name: &str) -> Option<String> {
+    let lines = text.lines().filter_map(|line| line.split_once(':'));
+    lines.into_iter().find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_owned())
+}
+
+fn memory(meminfo: &str) -> Option<u64> {
+    let kib: u64 = value(meminfo, "MemTotal")?.strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_systems_files_are_read() {
+        assert_eq!(
+            value("processor\t: 0\nmodel name\t: A CPU: 2 GHz\n", "model name").as_deref(),
+            Some("A CPU: 2 GHz")
+        );
+        assert_eq!(memory("MemFree: 1 kB\nMemTotal:        2048 kB\n"), Some(2_097_152));
+        assert_eq!((value("", "model name"), memory("MemTotal: 1 MB")), (None, None));
+    }
+
+    #[test]
+    fn a_machine_is_read_as_it_was_written() {
+        let machine = Machine::this(1);
+        let text = serde_json::to_string(&machine).unwrap();
+        assert_eq!(serde_json::from_str::<Machine>(&text).unwrap(), machine);
+    }
+}

@@ -1,0 +1,81 @@
+//! `compare`: every workload on every server, with one report at the end.
+//!
+//! [`plan`] says what is done, [`run`] does it, [`state`] keeps what was done, and [`report`] is what comes of it.
+
+mod comparison;
+mod entrants;
+mod fairness;
+mod lineup;
+mod machine;
+mod plan;
+mod progress;
+mod report;
+mod run;
+mod secrets;
+mod state;
+mod step;
+mod summary;
+mod table;
+mod timestamp;
+mod workload;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use tokio::runtime::Handle;
+
+use self::machine::Machine;
+use self::plan::Plan;
+use self::progress::Progress;
+use self::state::{Header, Log};
+use self::table::Table;
+pub(crate) use self::workload::Workload;
+use crate::Outcome;
+use crate::args::Compare;
+
+/// Measures, writes the report, and prints it. Ctrl-C ends the measurement early.
+pub(crate) async fn run(options: Compare) -> Outcome<ExitCode> {
+    let plan = Plan::of(&options)?;
+    let (began, threads) = (timestamp::now(), Handle::current().metrics().num_workers());
+    let folder = options.out.clone().unwrap_or_else(|| new_folder(&began));
+    let mut log = Log::open(&folder, Header::new(began, plan.lines(), Machine::this(threads)))?;
+    let ended = measure(&plan, &mut log).await?;
+    let report = summary::of(&options, &plan, &log);
+    report.write(&folder)?;
+    match options.json {
+        true => println!("{}", serde_json::to_string(&report)?),
+        false => print!("{}", Table(&report)),
+    }
+    eprintln!("the report is {}", folder.join("report.json").display());
+    Ok(match ended {
+        Ended::Interrupted => {
+            eprintln!("interrupted; --out {} with the same options continues", folder.display());
+            ExitCode::from(INTERRUPTED)
+        }
+        Ended::Completed if report.rows.is_empty() || !report.complete => ExitCode::FAILURE,
+        Ended::Completed => ExitCode::SUCCESS,
+    })
+}
+
+/// The exit status of a program that was ended by Ctrl-C.
+const INTERRUPTED: u8 = 130;
+
+/// How the measurement has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    Completed,
+    Interrupted,
+}
+
+async fn measure(plan: &Plan, log: &mut Log) -> Outcome<Ended> {
+    let progress = Progress::of(plan.length());
+    tokio::select! {
+        outcome = run::run(plan, log, &progress) => outcome.map(|()| Ended::Completed),
+        interrupted = tokio::signal::ctrl_c() => Ok(interrupted.map(|()| Ended::Interrupted)?),
+    }
+}
+
+/// Returns the path of a folder that is named after the time.
+fn new_folder(now: &str) -> PathBuf {
+    Path::new(&format!("compare-{}", now.replace(':', "-"))).to_owned()
+}

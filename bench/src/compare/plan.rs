@@ -1,0 +1,318 @@
+//! The plan of a run: which steps are measured on which server, and how long each takes. It is known in full before
+//! the first step, so that the time left can be told, and a run that was interrupted can be continued.
+
+use std::time::Duration;
+
+use lock_core::driver::Wakes;
+
+use super::lineup::{self, Origin};
+use super::report::NotRun;
+use super::secrets::shown;
+use super::workload::{Case, Workload};
+use crate::Outcome;
+use crate::args::Compare;
+use crate::backend::Backend;
+use crate::servers::{self, Asked, Durability, KNOWN};
+
+/// How thorough a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Speed {
+    /// All servers within ten minutes.
+    Quick,
+    Thorough,
+}
+
+/// What is done in one run.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) servers: Vec<PlannedServer>,
+}
+
+/// One server, and what is measured on it.
+#[derive(Debug)]
+pub(crate) struct PlannedServer {
+    /// Its name in the report. No other server of the plan has it.
+    pub(crate) name: String,
+    pub(crate) asked: Asked,
+    pub(crate) backend: Backend,
+    pub(crate) durability: Durability,
+    pub(crate) steps: Vec<Step>,
+    /// What can't be measured there, or is left out.
+    pub(crate) left_out: Vec<NotRun>,
+}
+
+/// One measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub(crate) case: Case,
+    /// How long is measured.
+    pub(crate) length: Duration,
+    /// How long it takes with its preparation, as estimated.
+    pub(crate) whole: Duration,
+}
+
+impl Plan {
+    pub(crate) fn of(options: &Compare) -> Outcome<Plan> {
+        let speed = if options.quick { Speed::Quick } else { Speed::Thorough };
+        let asked = match &options.on[..] {
+            [] => everything(),
+            on => on.iter().map(|on| named(on)).collect::<Outcome<_>>()?,
+        };
+        let mut servers: Vec<PlannedServer> = Vec::new();
+        for (asked, durability) in asked {
+            let name = name(&asked, durability);
+            let same = servers.iter().filter(|server| server.asked_name() == name).count();
+            let name = if same == 0 { name } else { format!("{name} ({})", same + 1) };
+            servers.push(PlannedServer::of(name, asked, durability, speed, &options.workloads)?);
+        }
+        Ok(Plan { servers })
+    }
+
+    /// Returns one line for each step, which says all that its figures depend on. Two plans with the same lines are the
+    /// same plan.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let lines = |server: &PlannedServer| {
+            let line = |step: &Step| format!("{} for {} ms", server.key(step), step.length.as_millis());
+            server.steps.iter().map(line).collect::<Vec<_>>()
+        };
+        self.servers.iter().flat_map(lines).collect()
+    }
+
+    /// Returns how long it takes, as estimated, if every server is there.
+    pub(crate) fn length(&self) -> Duration {
+        self.servers.iter().map(PlannedServer::length).sum()
+    }
+}
+
+impl PlannedServer {
+    fn of(
+        name: String,
+        asked: Asked,
+        durability: Durability,
+        speed: Speed,
+        workloads: &[Workload],
+    ) -> Outcome<PlannedServer> {
+        let backend = match &asked {
+            Asked::Url(url) => Backend::of(url)?,
+            Asked::Named(known) | Asked::Any(known) => known.backend,
+        };
+        let mut server =
+            PlannedServer { name, asked, backend, durability, steps: Vec::new(), left_out: Vec::new() };
+        let wanted = |workload: &Workload| workloads.is_empty() || workloads.contains(workload);
+        for workload in Workload::ALL.into_iter().filter(wanted) {
+            for case in workload.cases() {
+                server.add(case, speed);
+            }
+        }
+        Ok(server)
+    }
+
+    fn add(&mut self, case: Case, speed: Speed) {
+        let lineups =
+            self.possible_wakes().iter().map(|wakes| lineup::of(case, self.backend, *wakes, self.origin()));
+        let why = match lineups.reduce(Result::or) {
+            Some(Err(why)) => Some(why),
+            _ if self.durability == Durability::EveryWrite && !is_about_the_disk(case) => {
+                Some("what the disk adds is measured at own-names and hand-over")
+            }
+            _ => None,
+        };
+        match (why, length(case, speed)) {
+            (None, Some(length)) => {
+                self.steps.push(Step { case, length, whole: length + preparation(case, self.backend) });
+            }
+            (Some(why), _) => self.leave_out(case, why),
+            (None, None) => self.leave_out(case, "--quick leaves it out"),
+        }
+    }
+
+    /// Returns how its waiters may learn of a release, as far as that is known before it runs.
+    fn possible_wakes(&self) -> &'static [Wakes] {
+        match (self.origin(), self.backend) {
+            (_, Backend::MySql | Backend::Sqlite) => &[Wakes::Polled],
+            (Origin::Given, _) | (_, Backend::Mongo) => &[Wakes::Pushed, Wakes::Polled],
+            (Origin::Started, _) => &[Wakes::Pushed],
+        }
+    }
+
+    fn leave_out(&mut self, case: Case, why: &str) {
+        self.left_out.push(NotRun {
+            server: self.name.clone(),
+            workload: case.to_string(),
+            why: why.to_owned(),
+        });
+    }
+
+    /// Returns the text that identifies a step in the log of the run.
+    pub(crate) fn key(&self, step: &Step) -> String {
+        format!("{}: {}", self.name, step.case)
+    }
+
+    pub(crate) fn origin(&self) -> Origin {
+        match self.asked {
+            Asked::Url(_) => Origin::Given,
+            Asked::Named(_) | Asked::Any(_) => Origin::Started,
+        }
+    }
+
+    /// Returns how long its start takes, as estimated.
+    pub(crate) fn start(&self) -> Duration {
+        match (self.origin(), self.backend) {
+            (Origin::Given, _) | (_, Backend::Memory | Backend::Sqlite) => Duration::ZERO,
+            (Origin::Started, _) => Duration::from_secs(4),
+        }
+    }
+
+    fn length(&self) -> Duration {
+        self.start() + self.steps.iter().map(|step| step.whole).sum::<Duration>()
+    }
+
+    fn asked_name(&self) -> String {
+        name(&self.asked, self.durability)
+    }
+}
+
+/// The kinds that are also measured with a disk, each as a server of its own.
+const DURABLE: [&str; 4] = ["redis", "mariadb", "mysql", "postgres"];
+const DURABLE_SUFFIX: &str = "-durable";
+
+/// Returns every kind, and the durable ones each after the same kind without a disk.
+fn everything() -> Vec<(Asked, Durability)> {
+    let mut all = Vec::new();
+    for known in KNOWN {
+        all.push((Asked::Any(known), Durability::InMemory));
+        if DURABLE.contains(&known.name) {
+            all.push((Asked::Any(known), Durability::EveryWrite));
+        }
+    }
+    all
+}
+
+/// Reads a value of `--on`: as `quick` does, and `redis-durable` for a Redis that writes to the disk.
+fn named(on: &str) -> Outcome<(Asked, Durability)> {
+    match on.strip_suffix(DURABLE_SUFFIX) {
+        Some(kind) if DURABLE.contains(&kind) => Ok((servers::parse(kind)?, Durability::EveryWrite)),
+        _ => Ok((servers::parse(on)?, Durability::InMemory)),
+    }
+}
+
+fn name(asked: &Asked, durability: Durability) -> String {
+    match (asked, durability) {
+        (Asked::Url(url), _) => shown(url),
+        (Asked::Named(known) | Asked::Any(known), Durability::InMemory) => known.name.to_owned(),
+        (Asked::Named(known) | Asked::Any(known), Durability::EveryWrite) => {
+            format!("{}{DURABLE_SUFFIX}", known.name)
+        }
+    }
+}
+
+fn is_about_the_disk(case: Case) -> bool {
+    matches!(case, Case::OwnNames { tasks: 1 | 64 } | Case::HandOver)
+}
+
+/// How many locks are held by a quick run.
+const HELD_IN_QUICK: [usize; 1] = [1_000];
+
+/// Returns how long a case is measured; `None` if it is left out.
+fn length(case: Case, speed: Speed) -> Option<Duration> {
+    let (quick, thorough) = match case {
+        Case::OwnNames { .. } => (Some(1000), 12_000),
+        Case::OneName { .. } => (Some(1200), 12_000),
+        Case::HandOver => (Some(1000), 12_000),
+        Case::Delay => (Some(4000), 16_000),
+        Case::Waiting { .. } => (None, 10_000),
+        Case::OneLost => (Some(1500), 12_000),
+        Case::Renewal => (None, 12_000),
+        Case::Commits => (None, 12_000),
+        Case::OpenLoop { .. } => (Some(1000), 12_000),
+        Case::Recovery => (Some(2_000), 20_000),
+        Case::Loss => (Some(1000), 1_000),
+        Case::Held { locks } => (HELD_IN_QUICK.contains(&locks).then_some(3_000), 10_000),
+        Case::ServerCpu { .. } => (Some(2_000), 12_000),
+    };
+    let millis = match speed {
+        Speed::Quick => quick,
+        Speed::Thorough => Some(thorough),
+    };
+    millis.map(Duration::from_millis)
+}
+
+/// Returns about how long it takes to prepare a case on two cores: connections, processes, warm-up.
+fn preparation(case: Case, backend: Backend) -> Duration {
+    let millis = match case {
+        // The floor's commands are recorded for each name.
+        Case::OwnNames { tasks } if matches!(backend, Backend::Redis | Backend::Redlock) => {
+            800 + 8 * tasks as u64
+        }
+        Case::OwnNames { tasks } => 600 + 4 * tasks as u64,
+        Case::OneName { processes, .. } => 700 + 100 * processes as u64,
+        Case::HandOver | Case::OneLost => 700,
+        Case::Delay => 1_000,
+        // The processes wait for 10 s, and requests are counted before and after that.
+        Case::Waiting { .. } => 22_000,
+        Case::Renewal | Case::Commits => 3_000,
+        // The closed loops are measured first.
+        Case::OpenLoop { .. } => 2_000,
+        // Their shortest ttl is five seconds.
+        Case::Recovery | Case::Loss if matches!(backend, Backend::Etcd | Backend::ZooKeeper) => 6_000,
+        // A ttl of a second may begin at the end.
+        Case::Recovery | Case::Loss => 1_500,
+        // They are acquired and released.
+        Case::Held { locks } => 500 + locks as u64,
+        Case::ServerCpu { .. } => 2_000,
+    };
+    Duration::from_millis(millis)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn plan(on: &[&str], quick: bool) -> Plan {
+        let on = on.iter().map(|&on| on.to_owned()).collect();
+        Plan::of(&Compare { on, quick, ..Compare::default() }).unwrap()
+    }
+
+    #[test]
+    fn quick_takes_at_most_ten_minutes_for_all_servers() {
+        let all = plan(&[], true);
+        assert_eq!(all.servers.len(), KNOWN.len() + DURABLE.len());
+        assert!(all.length() <= Duration::from_secs(600), "{:?}", all.length());
+    }
+
+    #[test]
+    fn each_step_has_a_line_of_its_own() {
+        let lines = plan(&[], false).lines();
+        assert_eq!(lines.iter().collect::<BTreeSet<_>>().len(), lines.len());
+        assert!(lines.contains(&"redis-durable: own-names tasks=64 for 12000 ms".to_owned()), "{lines:?}");
+        assert_ne!(plan(&["redis"], true).lines(), plan(&["redis"], false).lines());
+    }
+
+    #[test]
+    fn a_server_that_is_asked_for_twice_has_two_names() {
+        let names = |on: &[&str]| plan(on, true).servers.into_iter().map(|s| s.name).collect::<Vec<_>>();
+        assert_eq!(names(&["redis", "redis-durable", "redis"]), ["redis", "redis-durable", "redis (2)"]);
+        assert_eq!(names(&["redis://u:secret@h", "redis://h"]), ["redis://h", "redis://h (2)"]);
+    }
+
+    #[test]
+    fn what_never_applies_is_not_planned_and_said() {
+        let memory = plan(&["memory://"], false).servers.remove(0);
+        let planned: Vec<Workload> = memory.steps.iter().map(|step| step.case.workload()).collect();
+        assert!(
+            planned.contains(&Workload::OwnNames) && !planned.contains(&Workload::HandOver),
+            "{planned:?}"
+        );
+        assert!(memory.left_out.iter().any(|left| left.workload == "hand-over"), "{:?}", memory.left_out);
+    }
+
+    #[test]
+    fn only_the_workloads_that_are_asked_for_are_planned() {
+        let options = Compare { workloads: vec![Workload::HandOver], ..Compare::default() };
+        let plan = Plan::of(&options).unwrap();
+        let steps = plan.servers.iter().flat_map(|server| &server.steps);
+        assert!(steps.clone().count() > 0 && steps.clone().all(|step| step.case == Case::HandOver));
+    }
+}

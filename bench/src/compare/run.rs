@@ -1,0 +1,119 @@
+//! Runs the steps of a plan, one after the other. Each server is started when its turn comes, and ends after its last
+//! step.
+
+use lock_test_servers::Absence;
+
+use super::lineup::Origin;
+use super::plan::{Plan, PlannedServer, Step};
+use super::progress::Progress;
+use super::report::{Promises, ServerReport};
+use super::secrets::Secrets;
+use super::state::{Log, Record, StepOutcome, StepRecord};
+use super::{step, timestamp};
+use crate::Outcome;
+use crate::backend::Backend;
+use crate::servers::{Asked, Durability, Target};
+use crate::site::Site;
+
+/// Runs what the log doesn't have yet.
+///
+/// # Cancel safety
+///
+/// The log has every step that has ended. If this is dropped, the current step is lost, and the current server ends.
+pub(super) async fn run(plan: &Plan, log: &mut Log, progress: &Progress) -> Outcome<()> {
+    for server in &plan.servers {
+        let (finished, open): (Vec<&Step>, Vec<&Step>) =
+            server.steps.iter().partition(|step| log.is_finished(&server.key(step)));
+        progress.skip(finished.into_iter().map(|step| step.whole).sum());
+        if open.is_empty() {
+            progress.skip(server.start());
+        } else {
+            measure(server, &open, log, progress).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn measure(server: &PlannedServer, open: &[&Step], log: &mut Log, progress: &Progress) -> Outcome<()> {
+    progress.begin(&format!("{}: starts", server.name), server.start());
+    let (target, site) = match start(server).await {
+        Ok(started) => started,
+        Err(absence) => {
+            progress.say(&format!("{}: not run, because {absence}", server.name));
+            progress.skip(open.iter().map(|step| step.whole).sum());
+            return log.append(match absence {
+                Absence::NotRun(why) => Record::Absent(absent(server, why)),
+                Absence::Failure(why) => Record::Failed(absent(server, why)),
+            });
+        }
+    };
+    log.append(Record::Started(present(server, &target, &site)))?;
+    for step in open {
+        let key = server.key(step);
+        progress.begin(&key, step.whole);
+        let outcome = step::measure(server, &target, &site, step).await;
+        if let StepOutcome::NotRun(not) | StepOutcome::Failed(not) = &outcome {
+            progress.say(&format!("{key}: not run, because {}", not.why));
+        }
+        log.append(Record::Step(StepRecord { key, ended: timestamp::now(), outcome }))?;
+    }
+    Ok(())
+}
+
+/// Starts a server and connects to it. Only a server that was not asked for may be missing.
+async fn start(server: &PlannedServer) -> Result<(Target, Site), Absence> {
+    let started = async {
+        let target = match server.asked.run(server.durability).await? {
+            Ok(target) => target,
+            Err(absence) => return Ok(Err(absence)),
+        };
+        let site = Site::of(&target.url).await?;
+        Outcome::Ok(Ok((target, site)))
+    };
+    let failure = |why: Box<dyn std::error::Error + Send + Sync>| Absence::Failure(why.to_string());
+    let absence = match started.await.map_err(failure).flatten() {
+        Ok(started) => return Ok(started),
+        Err(absence) => absence,
+    };
+    Err(match (&server.asked, absence) {
+        (Asked::Any(_), absence) => absence,
+        (Asked::Named(_), absence) => Absence::Failure(absence.to_string()),
+        (Asked::Url(url), absence) => Absence::Failure(Secrets::of(url).hide(&absence.to_string())),
+    })
+}
+
+fn present(server: &PlannedServer, target: &Target, site: &Site) -> ServerReport {
+    ServerReport {
+        product: target.servers.first().map(|server| server.version().to_owned()),
+        durable: durable(server),
+        info: Some(Promises::of(&site.info)),
+        ..of(server)
+    }
+}
+
+fn absent(server: &PlannedServer, why: String) -> ServerReport {
+    ServerReport { not_run: Some(why), ..of(server) }
+}
+
+/// Describes a server by what is known before its start.
+fn of(server: &PlannedServer) -> ServerReport {
+    ServerReport {
+        name: server.name.clone(),
+        product: None,
+        backend: server.backend.as_str().to_owned(),
+        durable: durable(server),
+        info: None,
+        not_run: None,
+    }
+}
+
+/// Returns whether a server writes to the disk before it acknowledges, if this program knows.
+fn durable(server: &PlannedServer) -> Option<bool> {
+    match (server.backend, server.origin()) {
+        (Backend::Memory, _) => Some(false),
+        // The library sets `synchronous=FULL`.
+        (Backend::Sqlite, _) => Some(true),
+        (_, Origin::Given) => None,
+        (_, Origin::Started) => Some(server.durability == Durability::EveryWrite),
+    }
+}

@@ -1,0 +1,72 @@
+//! The report as a table for a terminal.
+
+use std::fmt::{self, Display};
+
+use super::report::{Report, Row};
+use crate::report::{number, rate};
+
+/// Displays a report.
+pub(super) struct Table<'a>(pub(super) &'a Report);
+
+impl Display for Table<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Table(report) = self;
+        let width = |text: fn(&Row) -> String, head: &str| {
+            let widths = report.rows.iter().map(|row| text(row).chars().count());
+            widths.max().unwrap_or(0).max(head.len())
+        };
+        let (server, case) = (width(|row| row.server.clone(), "server"), width(case, "workload"));
+        writeln!(
+            f,
+            "{:<server$} {:<case$} {:<15} {:>8} {:>9} {:>9} {:>9} {:>6} {:>6} {:>6} {:>6}  spread of per s",
+            "server",
+            "workload",
+            "subject",
+            "per s",
+            "p50 us",
+            "p99 us",
+            "max us",
+            "errors",
+            "per s",
+            "p50",
+            "p99"
+        )?;
+        for row in &report.rows {
+            let ratios = row.ratios.as_ref();
+            writeln!(
+                f,
+                "{:<server$} {:<case$} {:<15} {:>8} {:>9} {:>9} {:>9} {:>6} {:>6} {:>6} {:>6}  {}",
+                row.server,
+                self::case(row),
+                row.subject,
+                rate(row.per_s),
+                number(row.p50_us, 1),
+                number(row.p99_us, 1),
+                number(row.max_us, 1),
+                row.errors,
+                number(ratios.and_then(|ratios| ratios.per_s), 2),
+                number(ratios.and_then(|ratios| ratios.p50), 2),
+                number(ratios.and_then(|ratios| ratios.p99), 2),
+                spread(row),
+            )?;
+            for (name, figure) in &row.extra {
+                writeln!(f, "{:server$} {:case$}   {name} = {figure:.3}", "", "")?;
+            }
+        }
+        for not in &report.not_run {
+            writeln!(f, "not run: {}, {}: {}", not.server, not.workload, not.why)?;
+        }
+        Ok(())
+    }
+}
+
+/// `own-names tasks=8`
+fn case(row: &Row) -> String {
+    let parameters = row.parameters.iter().map(|(name, value)| format!(" {name}={value}"));
+    row.workload.clone() + &parameters.collect::<String>()
+}
+
+fn spread(row: &Row) -> String {
+    let of_rates = row.spread.and_then(|spread| spread.per_s);
+    of_rates.map_or_else(|| "-".to_owned(), |(least, greatest)| format!("{least:.2}..{greatest:.2}"))
+}
