@@ -216,6 +216,8 @@ fn is_about_the_disk(case: Case) -> bool {
     matches!(case, Case::OwnNames { tasks: 1 | 64 } | Case::HandOver)
 }
 
+/// The open loop of a quick run, by its share of the closed loop's rate.
+const OPEN_IN_QUICK: usize = 50;
 /// How many locks are held by a quick run.
 const HELD_IN_QUICK: [usize; 1] = [1_000];
 
@@ -230,7 +232,7 @@ fn length(case: Case, speed: Speed) -> Option<Duration> {
         Case::OneLost => (Some(1500), 12_000),
         Case::Renewal => (None, 12_000),
         Case::Commits => (None, 12_000),
-        Case::OpenLoop { .. } => (Some(1000), 12_000),
+        Case::OpenLoop { percent } => ((percent == OPEN_IN_QUICK).then_some(1000), 12_000),
         Case::Recovery => (Some(2_000), 20_000),
         Case::Loss => (Some(1000), 1_000),
         Case::Held { locks } => (HELD_IN_QUICK.contains(&locks).then_some(3_000), 10_000),
@@ -247,12 +249,14 @@ fn length(case: Case, speed: Speed) -> Option<Duration> {
 
 /// Returns about how long it takes to prepare a case on two cores: connections, processes, warm-up.
 fn preparation(case: Case, backend: Backend) -> Duration {
+    // Each warms up.
+    let of_schemes = 200 * lineup::schemes(case, backend).len() as u64;
     let millis = match case {
         // The floor's commands are recorded for each name.
         Case::OwnNames { tasks } if matches!(backend, Backend::Redis | Backend::Redlock) => {
-            800 + 8 * tasks as u64
+            800 + 8 * tasks as u64 + of_schemes
         }
-        Case::OwnNames { tasks } => 600 + 4 * tasks as u64,
+        Case::OwnNames { tasks } => 600 + 4 * tasks as u64 + of_schemes,
         Case::OneName { processes, .. } => 700 + 100 * processes as u64,
         Case::HandOver | Case::OneLost => 700,
         Case::Delay => 1_000,
@@ -269,8 +273,9 @@ fn preparation(case: Case, backend: Backend) -> Duration {
         Case::Held { locks } => 500 + locks as u64,
         Case::ServerCpu { .. } => 2_000,
         // With two dead waiters, the fair lock of the texts keeps the next one waiting for eleven seconds.
-        Case::Claims if backend == Backend::Redis => 13_000,
-        Case::Claims => 8_000,
+        Case::Claims if backend == Backend::Redis => 12_000,
+        Case::Claims if backend == Backend::Redlock => 8_000,
+        Case::Claims => 5_000,
     };
     Duration::from_millis(millis)
 }
