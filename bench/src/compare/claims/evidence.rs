@@ -53,7 +53,7 @@ pub(super) struct Shown {
     pub(super) text: String,
 }
 
-/// How many characters of a failure are evidence: it may have several lines.
+/// How many characters of a failure are shown as evidence.
 const SHOWN: usize = 160;
 
 impl<'a> Evidence<'a> {
@@ -68,13 +68,13 @@ impl<'a> Evidence<'a> {
         let shown = |passed, outcome: &str| Ok(Shown { passed, text: format!("{case} {outcome}") });
         match played.outcome {
             Ended::Passed => shown(true, "passes"),
-            Ended::Failed if why.contains(saying) => shown(false, &format!("fails: {}", first_line(why))),
-            Ended::Failed => Err(format!("{case} fails for another reason: {}", first_line(why))),
+            Ended::Failed if why.contains(saying) => shown(false, &format!("fails: {}", one_line(why))),
+            Ended::Failed => Err(format!("{case} fails for another reason: {}", one_line(why))),
             Ended::NotRun | Ended::Measured => Err(format!("{case} was not run: {why}")),
         }
     }
 
-    /// Returns the reason for which a case was not run, if it is that the scheme does not promise what the case is about.
+    /// Returns whether a case was not run because the scheme does not promise what the case is about.
     pub(super) fn is_not_promised(&self, of: Of, case: &'static str) -> bool {
         let not_promised = |why: &String| why.contains("does not promise");
         self.played(of, Trial::Case(case)).is_ok_and(|played| {
@@ -89,7 +89,7 @@ impl<'a> Evidence<'a> {
     /// Why the run does not have it.
     pub(super) fn figure(&self, of: Of, scene: Scene, figure: &str) -> Result<f64, String> {
         let played = self.played(of, Trial::Scene(scene))?;
-        let why = || played.why.as_deref().map(first_line).unwrap_or_default();
+        let why = || played.why.as_deref().map(one_line).unwrap_or_default();
         let figure = played.figures.get(figure).copied();
         figure.ok_or_else(|| format!("{} could not be played: {}", scene.name(), why()))
     }
@@ -196,8 +196,9 @@ impl<'a> Speed<'a> {
     }
 }
 
-fn first_line(why: &str) -> String {
-    why.lines().next().unwrap_or_default().chars().take(SHOWN).collect()
+/// Returns a failure's text in one line.
+fn one_line(why: &str) -> String {
+    why.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(SHOWN).collect()
 }
 
 /// Data for the tests of the claims.
@@ -316,7 +317,7 @@ pub(super) mod tests {
         let data = Data::default().fails(of, super::super::keeping::CRASH, "the server is gone\nand more");
         let verdict = data.verdict("T1", of);
         assert!(
-            matches!(&verdict, Verdict::NotMeasured(why) if why.ends_with("the server is gone")),
+            matches!(&verdict, Verdict::NotMeasured(why) if why.ends_with("the server is gone and more")),
             "{verdict:?}"
         );
     }
