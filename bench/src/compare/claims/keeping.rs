@@ -133,7 +133,7 @@ fn outlives_a_death(evidence: &Evidence<'_>, of: Of) -> Result<Shown, String> {
 mod tests {
     use lock_naive::Scheme;
 
-    use super::super::evidence::tests::Data;
+    use super::super::sample::Data;
     use super::*;
     use crate::backend::Backend;
 

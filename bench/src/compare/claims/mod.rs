@@ -8,6 +8,8 @@ mod keeping;
 mod list;
 pub(crate) mod play;
 mod queues;
+#[cfg(test)]
+mod sample;
 mod several;
 mod speed;
 mod trial;

@@ -40,7 +40,7 @@ pub(super) fn every_dead_waiter_costs_its_own_time(evidence: &Evidence<'_>, of: 
 mod tests {
     use lock_naive::Scheme;
 
-    use super::super::evidence::tests::Data;
+    use super::super::sample::Data;
     use super::*;
     use crate::backend::Backend;
 

@@ -83,7 +83,7 @@ pub(super) fn a_crashed_majority_costs_a_ttl(evidence: &Evidence<'_>, of: Of) ->
 mod tests {
     use lock_naive::Scheme;
 
-    use super::super::evidence::tests::Data;
+    use super::super::sample::Data;
     use super::*;
     use crate::backend::Backend;
 

@@ -101,7 +101,7 @@ pub(super) fn with_a_disk_it_is_as_slow_as_etcd(evidence: &Evidence<'_>, of: Of)
 
 #[cfg(test)]
 mod tests {
-    use super::super::evidence::tests::Data;
+    use super::super::sample::Data;
     use super::*;
 
     fn scheme(scheme: Scheme, backend: Backend) -> Of {
