@@ -38,6 +38,9 @@ pub(crate) enum Command {
     /// The other process of a workload such as `hand-over`.
     #[command(hide = true)]
     HandOverSide,
+    /// The process that tries claims for `compare`.
+    #[command(hide = true)]
+    PlayClaims,
 }
 
 #[derive(Debug, Group)]

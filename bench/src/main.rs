@@ -64,6 +64,7 @@ async fn run(command: Command) -> Outcome<ExitCode> {
         Command::Argue(options) => argument::run(options).await,
         Command::Calibrate(options) => calibrate::run(options).await,
         Command::HandOverSide => workloads::side::run().await,
+        Command::PlayClaims => compare::play_claims().await,
     }?;
     Ok(ExitCode::SUCCESS)
 }

@@ -11,6 +11,7 @@
 mod driver;
 mod fair_queue;
 mod find_and_modify;
+pub mod harness;
 mod redis_server;
 mod redlock;
 mod set_nx_ex;

@@ -27,9 +27,12 @@ impl Comparison {
             Case::OneName { .. } => (floor, Figures::Rate, Pace::QUICK),
             // The system counts CPU time in hundredths of a second.
             Case::ServerCpu { .. } => (floor, Figures::RateAndLatencies, Pace::PROGRAMS),
-            Case::Delay | Case::Waiting { .. } | Case::Recovery | Case::Loss | Case::Held { .. } => {
-                (floor, Figures::RateAndLatencies, Pace::WHOLE)
-            }
+            Case::Delay
+            | Case::Waiting { .. }
+            | Case::Recovery
+            | Case::Loss
+            | Case::Held { .. }
+            | Case::Claims => (floor, Figures::RateAndLatencies, Pace::WHOLE),
             Case::OneLost => (Kind::Ours.as_str(), Figures::RateAndLatencies, Pace::QUICK),
             Case::Renewal => (ALONE, Figures::RateAndLatencies, Pace::SLOW),
             Case::Commits => (Kind::NeverNotifies.as_str(), Figures::RateAndLatencies, Pace::SLOW),

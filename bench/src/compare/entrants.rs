@@ -127,6 +127,7 @@ async fn measurement(target: &Target, site: &Site, step: &Step, kind: Kind) -> O
         }
         Case::OpenLoop { .. } => return Err("open loops are prepared together".into()),
         Case::Renewal => return renewals(site, None).await,
+        Case::Claims => return Err("claims are tried, and not measured".into()),
     })
 }
 

@@ -1,7 +1,9 @@
 //! Which subjects take part in a case, and why none does.
 
 use lock_core::driver::Wakes;
+use lock_naive::Scheme;
 
+use super::claims;
 use super::workload::Case;
 use crate::args;
 use crate::backend::Backend;
@@ -26,7 +28,21 @@ pub(crate) fn of(
 ) -> Result<Vec<Kind>, &'static str> {
     let as_quick = |workload| lineup::of(workload, backend, wakes);
     let mut kinds = match case {
+        // The claims compare these with each other.
+        Case::OwnNames { .. } if origin == Origin::Started => {
+            let mut kinds = as_quick(args::Workload::ManyNames)?;
+            kinds.extend(schemes(case, backend).iter().map(|scheme| Kind::Naive(*scheme)));
+            kinds
+        }
         Case::OwnNames { .. } => as_quick(args::Workload::ManyNames)?,
+        Case::Claims if !claims::are_tried_on(backend) => {
+            return Err("no claim is tried on this kind of server");
+        }
+        // The schemes make tables and keys of their own.
+        Case::Claims if origin == Origin::Given => {
+            return Err("claims are tried only on a server that this program has started");
+        }
+        Case::Claims => vec![Kind::Ours],
         Case::OneName { processes, .. } if processes > 1 && backend == Backend::Memory => {
             return Err("memory can be used by one process only");
         }
@@ -71,9 +87,33 @@ pub(crate) fn of(
     Ok(kinds)
 }
 
+/// Returns the schemes of texts that take part in a case: those whose speed a claim is about.
+pub(super) fn schemes(case: Case, backend: Backend) -> &'static [Scheme] {
+    match (case, backend) {
+        (Case::OwnNames { tasks: 1 | 64 }, Backend::Redis) => &[Scheme::Setnx, Scheme::SetNxEx],
+        (Case::OwnNames { tasks: 1 | 64 }, Backend::Redlock) => &[Scheme::Redlock],
+        (Case::OwnNames { tasks: 1 | 64 }, Backend::MySql) => &[Scheme::UniqueIndex],
+        (Case::OwnNames { tasks: 1 | 64 }, Backend::Mongo) => &[Scheme::FindAndModify],
+        _ => &[],
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn schemes_are_measured_on_servers_of_this_program_only() {
+        let schemes = |origin, tasks| {
+            let kinds = of(Case::OwnNames { tasks }, Backend::Redis, Wakes::Pushed, origin).unwrap();
+            kinds.into_iter().filter(|kind| matches!(kind, Kind::Naive(_))).count()
+        };
+        assert_eq!([schemes(Origin::Started, 1), schemes(Origin::Started, 8)], [2, 0]);
+        assert_eq!([schemes(Origin::Given, 1), schemes(Origin::Given, 64)], [0, 0]);
+        let claims = |origin, backend| of(Case::Claims, backend, Wakes::Pushed, origin).is_ok();
+        assert!(claims(Origin::Started, Backend::Redis) && !claims(Origin::Given, Backend::Redis));
+        assert!(!claims(Origin::Started, Backend::Postgres));
+    }
 
     #[test]
     fn the_library_takes_part_in_every_case_that_can_be_measured() {

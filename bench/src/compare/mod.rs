@@ -2,6 +2,7 @@
 //!
 //! [`plan`] says what is done, [`run`] does it, [`state`] keeps what was done, and [`report`] is what comes of it.
 
+mod claims;
 mod comparison;
 mod entrants;
 mod fairness;
@@ -24,6 +25,7 @@ use std::process::ExitCode;
 
 use tokio::runtime::Handle;
 
+pub(crate) use self::claims::play::run as play_claims;
 use self::machine::Machine;
 use self::plan::Plan;
 use self::progress::Progress;

@@ -7,6 +7,7 @@ use std::path::Path;
 use onelock::{Fencing, Info};
 use serde::{Deserialize, Serialize};
 
+use super::claims::{ClaimReport, Played};
 use super::fairness::{jain, slowest_share};
 use super::machine::Machine;
 use crate::Outcome;
@@ -30,6 +31,9 @@ pub(crate) struct Report {
     pub(crate) options: Options,
     pub(crate) servers: Vec<ServerReport>,
     pub(crate) rows: Vec<Row>,
+    /// What became of the cases and scenes that claims need.
+    pub(crate) cases: Vec<Played>,
+    pub(crate) claims: Vec<ClaimReport>,
     pub(crate) not_run: Vec<NotRun>,
 }
 

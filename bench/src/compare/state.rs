@@ -10,6 +10,7 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::claims::Played;
 use super::machine::Machine;
 use super::report::{NotRun, Row, ServerReport, VERSION};
 use crate::Outcome;
@@ -63,6 +64,8 @@ pub(crate) struct StepRecord {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum StepOutcome {
     Measured(Vec<Row>),
+    /// Claims were tried.
+    Played(Vec<Played>),
     /// It can't be measured on this server.
     NotRun(NotRun),
     /// A later run measures it again.

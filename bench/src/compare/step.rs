@@ -1,5 +1,6 @@
 //! One step: a case on one server, with all subjects that can take part in it, in turn.
 
+use super::claims;
 use super::comparison::Comparison;
 use super::entrants::{self, Entrant};
 use super::lineup;
@@ -7,6 +8,7 @@ use super::plan::{PlannedServer, Step};
 use super::report::{Base, NotRun, Row};
 use super::secrets::Secrets;
 use super::state::StepOutcome;
+use super::workload::Case;
 use crate::Outcome;
 use crate::rounds::{self, Measurement};
 use crate::servers::Target;
@@ -30,6 +32,12 @@ pub(super) async fn measure(
         Ok(kinds) => kinds,
         Err(why) => return StepOutcome::NotRun(not_run(why)),
     };
+    if step.case == Case::Claims {
+        return match claims::play::play(&server.name, &site.url).await {
+            Ok(played) => StepOutcome::Played(played),
+            Err(error) => StepOutcome::Failed(not_run(&error.to_string())),
+        };
+    }
     match rows(target, site, step, kinds).await {
         Ok(rows) => {
             StepOutcome::Measured(rows.into_iter().map(|row| placed(row, server, step, &secrets)).collect())

@@ -1,5 +1,6 @@
 //! Makes the report of what a run has done so far.
 
+use super::claims;
 use super::plan::{Plan, PlannedServer, Step};
 use super::report::{NotRun, Options, Report, ServerReport, VERSION};
 use super::state::{Log, Record, StepOutcome};
@@ -7,11 +8,12 @@ use crate::args::Compare;
 
 /// Returns the report of what the log has.
 pub(super) fn of(options: &Compare, plan: &Plan, log: &Log) -> Report {
-    let mut rows = Vec::new();
+    let (mut rows, mut cases) = (Vec::new(), Vec::new());
     let mut not_run: Vec<NotRun> = plan.servers.iter().flat_map(|server| server.left_out.clone()).collect();
     for step in log.steps() {
         match &step.outcome {
             StepOutcome::Measured(measured) => rows.extend(measured.iter().cloned()),
+            StepOutcome::Played(played) => cases.extend(played.iter().cloned()),
             StepOutcome::NotRun(not) => not_run.push(not.clone()),
             StepOutcome::Failed(not) => {
                 not_run.push(NotRun { why: format!("failed: {}", not.why), ..not.clone() });
@@ -23,6 +25,8 @@ pub(super) fn of(options: &Compare, plan: &Plan, log: &Log) -> Report {
         && !log.steps().any(|step| matches!(step.outcome, StepOutcome::Failed(_)))
         && !plan.servers.iter().any(|server| matches!(last_seen(log, &server.name), Some(Record::Failed(_))));
     not_run.extend(untouched);
+    let seen = |server: &PlannedServer| last_seen(log, &server.name)?.server().cloned();
+    let servers: Vec<ServerReport> = plan.servers.iter().filter_map(seen).collect();
     Report {
         version: VERSION,
         began: log.header().began.clone(),
@@ -34,12 +38,10 @@ pub(super) fn of(options: &Compare, plan: &Plan, log: &Log) -> Report {
             on: plan.servers.iter().map(|server| server.name.clone()).collect(),
             workloads: options.workloads.iter().map(|workload| workload.as_str().to_owned()).collect(),
         },
-        servers: plan
-            .servers
-            .iter()
-            .filter_map(|server| last_seen(log, &server.name)?.server().cloned())
-            .collect(),
+        claims: claims::judge(&servers, &rows, &cases),
+        servers,
         rows,
+        cases,
         not_run,
     }
 }

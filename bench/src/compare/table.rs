@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Display};
 
+use super::claims::ClaimReport;
 use super::report::{Report, Row};
 use crate::report::{number, rate};
 
@@ -56,7 +57,19 @@ impl Display for Table<'_> {
         for not in &report.not_run {
             writeln!(f, "not run: {}, {}: {}", not.server, not.workload, not.why)?;
         }
-        Ok(())
+        writeln!(f, "\nclaims (docs/claims.md): the scheme of the texts, and the library")?;
+        report.claims.iter().try_for_each(|claim| writeln!(f, "{}", ClaimLine(claim)))
+    }
+}
+
+/// One line on a claim: `T1 There is no expiry … | naive: holds (…) | ours: does-not-hold (…)`
+struct ClaimLine<'a>(&'a ClaimReport);
+
+impl Display for ClaimLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ClaimLine(ClaimReport { id, text, scheme, naive, ours }) = self;
+        write!(f, "{id} {scheme}: {text} | naive: {} ({})", naive.verdict, naive.because)?;
+        write!(f, " | ours: {} ({})", ours.verdict, ours.because)
     }
 }
 

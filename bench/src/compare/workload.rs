@@ -29,6 +29,8 @@ pub(crate) enum Workload {
     Held,
     /// As own-names: how much CPU time the server uses for it
     ServerCpu,
+    /// What is claimed of well-known schemes (docs/claims.md), tried on the schemes and on the library
+    Claims,
     /// A holder is killed (-9): how long until a waiter has the lock
     Recovery,
     /// The server dies while locks are held: when each holder is told, against its deadline
@@ -37,7 +39,7 @@ pub(crate) enum Workload {
 
 impl Workload {
     /// In the order in which they are measured. After `Loss`, there is no server any more.
-    pub(crate) const ALL: [Workload; 13] = [
+    pub(crate) const ALL: [Workload; 14] = [
         Workload::OwnNames,
         Workload::OpenLoop,
         Workload::OneName,
@@ -49,6 +51,7 @@ impl Workload {
         Workload::Commits,
         Workload::Held,
         Workload::ServerCpu,
+        Workload::Claims,
         Workload::Recovery,
         Workload::Loss,
     ];
@@ -66,6 +69,7 @@ impl Workload {
             Workload::Commits => "commits",
             Workload::Held => "held",
             Workload::ServerCpu => "server-cpu",
+            Workload::Claims => "claims",
             Workload::Recovery => "recovery",
             Workload::Loss => "loss",
         }
@@ -88,6 +92,7 @@ impl Workload {
             Workload::Commits => vec![Case::Commits],
             Workload::Held => [100, 1_000, 10_000].map(|locks| Case::Held { locks }).to_vec(),
             Workload::ServerCpu => vec![Case::ServerCpu { tasks: 8 }],
+            Workload::Claims => vec![Case::Claims],
             Workload::Recovery => vec![Case::Recovery],
             Workload::Loss => vec![Case::Loss],
         }
@@ -110,6 +115,7 @@ pub(crate) enum Case {
     Loss,
     Held { locks: usize },
     ServerCpu { tasks: usize },
+    Claims,
 }
 
 impl Case {
@@ -128,6 +134,7 @@ impl Case {
             Case::Loss => Workload::Loss,
             Case::Held { .. } => Workload::Held,
             Case::ServerCpu { .. } => Workload::ServerCpu,
+            Case::Claims => Workload::Claims,
         }
     }
 

@@ -1,6 +1,7 @@
-//! What is compared: the library, its driver's floors, and a peer.
+//! What is compared: the library, its driver's floors, a peer, and schemes of texts.
 
 mod floor;
+mod naive;
 mod no_token;
 mod one_lost;
 mod ours;
@@ -10,6 +11,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use lock_naive::Scheme;
 
 use self::floor::postgres::Notifies;
 use self::floor::redlock::Rounds;
@@ -40,10 +42,12 @@ pub(crate) enum Kind {
     NeverNotifies,
     /// The same, except that it notifies at each release.
     AlwaysNotifies,
+    /// A scheme as texts describe it, with its flaws.
+    Naive(Scheme),
 }
 
 impl Kind {
-    const ALL: [Kind; 9] = [
+    const ALL: [Kind; 15] = [
         Kind::Ours,
         Kind::OneDead,
         Kind::OneSilent,
@@ -53,6 +57,12 @@ impl Kind {
         Kind::Rslock,
         Kind::NeverNotifies,
         Kind::AlwaysNotifies,
+        Kind::Naive(Scheme::UniqueIndex),
+        Kind::Naive(Scheme::FindAndModify),
+        Kind::Naive(Scheme::Setnx),
+        Kind::Naive(Scheme::SetNxEx),
+        Kind::Naive(Scheme::Redlock),
+        Kind::Naive(Scheme::FairQueue),
     ];
 
     pub(crate) fn as_str(self) -> &'static str {
@@ -66,6 +76,7 @@ impl Kind {
             Kind::Rslock => "rslock",
             Kind::NeverNotifies => "never-notifies",
             Kind::AlwaysNotifies => "always-notifies",
+            Kind::Naive(scheme) => scheme.name(),
         }
     }
 
@@ -81,6 +92,7 @@ impl Kind {
             Kind::AlwaysNotifies => Box::new(floor::postgres::Floor::connect(url, Notifies::Always).await?),
             Kind::NoToken => Box::new(no_token::NoToken::connect(url).await?),
             Kind::Rslock => Box::new(rslock::Rslock::connect(url)?),
+            Kind::Naive(scheme) => Box::new(naive::connect(scheme, url).await?),
         })
     }
 }

@@ -12,7 +12,11 @@ pub(super) struct Ours {
 
 impl Ours {
     pub(super) async fn connect(url: &str) -> Outcome<Ours> {
-        Ok(Ours { client: onelock::connect(url).await? })
+        Ok(Ours::with(onelock::connect(url).await?))
+    }
+
+    pub(super) fn with(client: Client) -> Ours {
+        Ours { client }
     }
 
     fn lock(&self, name: &str) -> Outcome<Lock> {

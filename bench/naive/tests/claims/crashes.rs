@@ -11,9 +11,8 @@ use lock_conformance::{Data, timing};
 use lock_core::driver::Queueing;
 use lock_core::{Client, Guard, Options};
 use lock_naive::Scheme;
+use lock_naive::harness::{five, settings, url_of};
 use lock_test_servers::{Absence, Owned, Redis, RedisAdmin};
-
-use crate::harness::{five, settings, url_of};
 
 type Test = fn() -> Result<(), String>;
 

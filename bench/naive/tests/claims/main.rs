@@ -3,7 +3,6 @@
 
 mod crashes;
 mod expected;
-mod harness;
 mod table;
 
 use std::sync::Arc;
@@ -11,9 +10,9 @@ use std::sync::Arc;
 use libtest_mimic::Trial;
 use lock_conformance::{Harness, Verdict, rules, run_case};
 use lock_naive::Scheme;
+use lock_naive::harness::OnServers;
 use lock_test_servers::Absence;
 
-use harness::OnServers;
 use table::{Row, TABLE};
 
 /// How many cases run side by side. They wait most of the time.

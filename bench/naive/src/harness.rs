@@ -1,4 +1,4 @@
-//! The schemes on servers that are started for them.
+//! The schemes on servers, for cases of the suite.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,30 +8,38 @@ use async_trait::async_trait;
 use lock_conformance::harness::{Forget, SHORTEST_TTL, ThroughProxy};
 use lock_conformance::{Ability, Harness, Missing};
 use lock_core::{Client, Name, Options, Result};
-use lock_naive::Scheme;
 use lock_test_servers::{
     Absence, MongoDb, MySql, Owned, Persistence, Product, Redis, RedisAdmin, Server, Settings,
 };
 use mongodb::bson::{Document, doc};
 use sqlx::{Connection, MySqlConnection};
 
+use crate::Scheme;
+
 /// A scheme, and the servers that it needs.
 #[derive(Debug)]
-pub(crate) struct OnServers {
+pub struct OnServers {
     scheme: Scheme,
+    urls: Vec<String>,
+    /// Those that were started for it, or that the environment names. None if it was given URLs.
     servers: Vec<Server>,
 }
 
 /// As many servers as texts on Redlock have.
-pub(crate) const FIVE: usize = 5;
+pub const FIVE: usize = 5;
 
 impl OnServers {
+    /// Takes servers that are there: one URL, and for Redlock that of each server.
+    pub fn at(scheme: Scheme, urls: Vec<String>) -> OnServers {
+        OnServers { scheme, urls, servers: Vec::new() }
+    }
+
     /// Starts the servers.
     ///
     /// # Errors
     ///
     /// The reason, if there are none.
-    pub(crate) fn start(scheme: Scheme) -> std::result::Result<OnServers, Absence> {
+    pub fn start(scheme: Scheme) -> std::result::Result<OnServers, Absence> {
         let servers = match scheme {
             // Where there is no MySQL, MariaDB does the same.
             Scheme::UniqueIndex => vec![one(&MySql::MySql).or_else(|absence| match absence {
@@ -42,11 +50,12 @@ impl OnServers {
             Scheme::Setnx | Scheme::SetNxEx | Scheme::FairQueue => vec![one(&Redis)?],
             Scheme::Redlock => five()?.into_iter().map(|server| Server::Owned(Box::new(server))).collect(),
         };
-        Ok(OnServers { scheme, servers })
+        let urls = servers.iter().map(|server| server.url().to_owned()).collect();
+        Ok(OnServers { scheme, urls, servers })
     }
 
     fn urls(&self) -> impl Iterator<Item = &str> {
-        self.servers.iter().map(Server::url)
+        self.urls.iter().map(String::as_str)
     }
 }
 
@@ -56,17 +65,21 @@ fn one(product: &'static dyn Product) -> std::result::Result<Server, Absence> {
 }
 
 /// Starts servers for Redlock.
-pub(crate) fn five() -> std::result::Result<Vec<Owned>, Absence> {
+///
+/// # Errors
+///
+/// The reason, if they can't be started.
+pub fn five() -> std::result::Result<Vec<Owned>, Absence> {
     (0..FIVE).map(|_| Owned::start(&Redis, &settings())).collect()
 }
 
 /// No case needs what a server keeps.
-pub(crate) fn settings() -> Settings {
+pub fn settings() -> Settings {
     Settings { persistence: Persistence::None, ..Settings::default() }
 }
 
 /// Returns the URL by which a scheme finds these servers.
-pub(crate) fn url_of<'a>(urls: impl IntoIterator<Item = &'a str>) -> String {
+pub fn url_of<'a>(urls: impl IntoIterator<Item = &'a str>) -> String {
     match urls.into_iter().collect::<Vec<_>>()[..] {
         [url] => url.to_owned(),
         ref several => {
@@ -79,7 +92,10 @@ pub(crate) fn url_of<'a>(urls: impl IntoIterator<Item = &'a str>) -> String {
 #[async_trait]
 impl Harness for OnServers {
     fn name(&self) -> String {
-        format!("{} on {}", self.scheme.name(), self.servers[0])
+        match &self.servers[..] {
+            [] => self.scheme.name().to_owned(),
+            [server, ..] => format!("{} on {server}", self.scheme.name()),
+        }
     }
 
     async fn open(&self, options: Options) -> Result<Client> {
@@ -103,8 +119,8 @@ impl Harness for OnServers {
     }
 
     fn can_use_proxy(self: Arc<Self>) -> Ability<dyn ThroughProxy> {
-        match self.scheme {
-            Scheme::FairQueue => self.servers[0].started_here().map(|()| self as _),
+        match (self.scheme, &self.servers[..]) {
+            (Scheme::FairQueue, [server]) => server.started_here().map(|()| self as _),
             _ => Err(Missing::because("no case of this scheme needs a proxy")),
         }
     }

@@ -1,0 +1,150 @@
+//! Verdicts on what the failure of a server costs, where there is more than one.
+
+use super::evidence::{Evidence, Of};
+use super::trial::Scene;
+use super::verdict::{Finding, Judged, Verdict};
+
+/// T6.
+pub(super) fn is_available_by_its_cluster(_: &Evidence<'_>, _: Of) -> Judged {
+    Err("this program starts one ZooKeeper server, and no cluster of which one could fail".to_owned())
+}
+
+/// T14.
+pub(super) fn is_lost_on_failover(evidence: &Evidence<'_>, of: Of) -> Judged {
+    let figure = |name| evidence.figure(of, Scene::Failover, name);
+    let (lost, rises) = (figure("two_held")? == 1.0, figure("token_rises")? == 1.0);
+    let verdict = match (lost, rises) {
+        (true, true) => {
+            Verdict::HoldsWithin("a resource that checks tokens refuses the first holder".to_owned())
+        }
+        (true, false) => Verdict::Holds,
+        (false, _) => Verdict::DoesNotHold,
+    };
+    let text =
+        if lost { "a second client was granted the lock" } else { "no second client was granted the lock" };
+    Ok(Finding::new(
+        verdict,
+        format!("after a failover to a replica without the grant, {text} while the first held it"),
+    ))
+}
+
+/// T15.
+pub(super) fn survives_a_minority(evidence: &Evidence<'_>, of: Of) -> Judged {
+    let figure = |name| evidence.figure(of, Scene::Minority, name);
+    let (dead, silent) =
+        (figure("granted_with_one_dead")? == 1.0, figure("granted_with_one_silent_too")? == 1.0);
+    let said = |granted| if granted { "granted" } else { "not granted" };
+    let text =
+        format!("of five servers: {} with one dead, {} with a second one silent", said(dead), said(silent));
+    let verdict = match (dead, silent) {
+        (true, true) => Verdict::Holds,
+        (true, false) => Verdict::HoldsWithin("one of five".to_owned()),
+        (false, _) => Verdict::DoesNotHold,
+    };
+    Ok(Finding::new(verdict, text))
+}
+
+/// T16.
+pub(super) fn an_empty_restart_breaks_exclusion(evidence: &Evidence<'_>, of: Of) -> Judged {
+    let broken = evidence.figure(of, Scene::EmptyRestart, "two_held")? == 1.0;
+    let text = match broken {
+        true => "two clients held the lock after a server of the first one's majority had restarted empty",
+        false => {
+            "no second client was granted the lock after a server of the first one's majority had restarted empty"
+        }
+    };
+    Ok(Finding::new(Verdict::of(broken), text))
+}
+
+/// How much of the wait an early release has to save at least.
+const SAVED: f64 = 0.3;
+
+/// T23.
+pub(super) fn an_early_release_shortens_the_wait(evidence: &Evidence<'_>, of: Of) -> Judged {
+    let figure = |name| evidence.figure(of, Scene::EarlyRelease, name);
+    let (early, never) = (figure("waited_ms_if_released")?, figure("waited_ms_if_not")?);
+    let text = format!(
+        "the next client waits for {early:.0} ms if it is released after 100 ms, and for {never:.0} ms if not"
+    );
+    Ok(Finding::new(Verdict::of(early < never * (1.0 - SAVED)), text))
+}
+
+/// T25. A server that may have forgotten locks votes again after the longest ttl.
+pub(super) fn a_crashed_majority_costs_a_ttl(evidence: &Evidence<'_>, of: Of) -> Judged {
+    let figure = |name| evidence.figure(of, Scene::CrashedMajority, name);
+    let (away, ttl) = (figure("unavailable_ms")?, figure("max_ttl_ms")?);
+    let text = format!(
+        "after a majority restarted empty, no lock was granted for {away:.0} ms; the longest ttl is {ttl:.0} ms"
+    );
+    Ok(Finding::new(Verdict::of(away >= ttl / 2.0), text))
+}
+
+#[cfg(test)]
+mod tests {
+    use lock_naive::Scheme;
+
+    use super::super::sample::Data;
+    use super::*;
+    use crate::backend::Backend;
+
+    const BOTH: [Of; 2] = [Of::Scheme(Scheme::Redlock, Backend::Redlock), Of::Ours(Backend::Redlock)];
+
+    fn verdict(id: &str, of: Of, scene: Scene, figures: &[(&str, f64)]) -> Verdict {
+        Data::default().scene(of, scene, figures).verdict(id, of)
+    }
+
+    #[test]
+    fn a_failover_loses_the_lock_and_tokens_limit_the_harm() {
+        for of in [Of::Scheme(Scheme::FairQueue, Backend::Redis), Of::Ours(Backend::Redis)] {
+            let failover = |two_held, token_rises| {
+                verdict("T14", of, Scene::Failover, &[("two_held", two_held), ("token_rises", token_rises)])
+            };
+            assert_eq!(failover(1.0, 0.0), Verdict::Holds);
+            assert!(matches!(failover(1.0, 1.0), Verdict::HoldsWithin(_)));
+            assert_eq!(failover(0.0, 0.0), Verdict::DoesNotHold);
+        }
+    }
+
+    #[test]
+    fn a_minority_is_two_of_five() {
+        for of in BOTH {
+            let granted = |dead, silent| {
+                let figures = [("granted_with_one_dead", dead), ("granted_with_one_silent_too", silent)];
+                verdict("T15", of, Scene::Minority, &figures)
+            };
+            assert_eq!(granted(1.0, 1.0), Verdict::Holds);
+            assert!(matches!(granted(1.0, 0.0), Verdict::HoldsWithin(_)));
+            assert_eq!(granted(0.0, 0.0), Verdict::DoesNotHold);
+        }
+    }
+
+    #[test]
+    fn an_empty_restart_lets_a_second_holder_in_or_not() {
+        for of in BOTH {
+            let two_held = |two| verdict("T16", of, Scene::EmptyRestart, &[("two_held", two)]);
+            assert_eq!((two_held(1.0), two_held(0.0)), (Verdict::Holds, Verdict::DoesNotHold));
+        }
+    }
+
+    #[test]
+    fn an_early_release_saves_time_or_not() {
+        for of in BOTH {
+            let waits = |early, never| {
+                let figures = [("waited_ms_if_released", early), ("waited_ms_if_not", never)];
+                verdict("T23", of, Scene::EarlyRelease, &figures)
+            };
+            assert_eq!((waits(110.0, 1000.0), waits(990.0, 1000.0)), (Verdict::Holds, Verdict::DoesNotHold));
+        }
+    }
+
+    #[test]
+    fn delayed_restarts_cost_a_ttl_or_nothing() {
+        let of = Of::Ours(Backend::Redlock);
+        let away = |away| {
+            verdict("T25", of, Scene::CrashedMajority, &[("unavailable_ms", away), ("max_ttl_ms", 2000.0)])
+        };
+        assert_eq!((away(2100.0), away(20.0)), (Verdict::Holds, Verdict::DoesNotHold));
+        let naive = Data::default().verdict("T25", BOTH[0]);
+        assert!(matches!(naive, Verdict::NotMeasurable(_)), "{naive:?}");
+    }
+}

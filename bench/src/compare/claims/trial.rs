@@ -1,0 +1,83 @@
+//! What is tried: cases of the suite, and scenes that no case plays.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Something that is tried on a scheme, and on the library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trial {
+    /// A case of the suite, by its name.
+    Case(&'static str),
+    Scene(Scene),
+}
+
+/// A scene. It has no opinion: it returns figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scene {
+    /// A waiter learns of a release.
+    Told,
+    /// A client dies after the first request of its attempt.
+    Dies,
+    /// A lock is released while dead waiters stand in front of a live one.
+    DeadWaiters,
+    /// The server dies, and a replica that lags takes its place.
+    Failover,
+    /// One of five servers is dead, and then a second one is silent.
+    Minority,
+    /// A server of the holder's majority restarts empty.
+    EmptyRestart,
+    /// A majority that is of no use is released at once, or never.
+    EarlyRelease,
+    /// A majority of the servers restarts empty.
+    CrashedMajority,
+}
+
+impl Trial {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Trial::Case(name) => name,
+            Trial::Scene(scene) => scene.name(),
+        }
+    }
+}
+
+impl Scene {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Scene::Told => "scene::a_waiter_learns_of_a_release",
+            Scene::Dies => "scene::a_client_dies_after_the_first_request_of_its_attempt",
+            Scene::DeadWaiters => "scene::dead_waiters_stand_in_front",
+            Scene::Failover => "scene::a_replica_that_lags_takes_over",
+            Scene::Minority => "scene::a_minority_of_the_servers_fails",
+            Scene::EmptyRestart => "scene::a_server_of_the_majority_restarts_empty",
+            Scene::EarlyRelease => "scene::a_useless_majority_is_released_at_once_or_never",
+            Scene::CrashedMajority => "scene::a_majority_of_the_servers_restarts_empty",
+        }
+    }
+}
+
+/// What became of a trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Played {
+    pub(crate) server: String,
+    /// `ours`, or the name of a scheme.
+    pub(crate) subject: String,
+    pub(crate) case: String,
+    pub(crate) outcome: Ended,
+    /// Why it failed, or was not run.
+    pub(crate) why: Option<String>,
+    /// The figures of a scene.
+    pub(crate) figures: BTreeMap<String, f64>,
+}
+
+/// How a trial has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Ended {
+    Passed,
+    Failed,
+    NotRun,
+    /// A scene was played, and has figures.
+    Measured,
+}
