@@ -32,6 +32,8 @@
 //! for the connected server.
 
 mod backends;
+#[cfg(all(doctest, feature = "memory", feature = "redis", feature = "sqlite"))]
+mod guide;
 
 /// The schemes, and a module for each backend that is built in.
 pub use backends::*;

@@ -1,11 +1,15 @@
 //! Checks that the documents name what exists: cases and backends' own tests by their names, other documents by their
-//! paths. Checks also that every case is named by a promise or a rule.
+//! paths. Checks also that every case is named by a promise or a rule, and that no page of the guide is left out of the
+//! book and of the tests.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::workspace::root;
+
+/// The folder of the guide's pages.
+const GUIDE: &str = "docs/guide";
 
 /// Documents that list cases and promise nothing.
 const LISTS: [&str; 3] = ["bug-classes.md", "pinned.md", "claims.md"];
@@ -32,6 +36,7 @@ pub(crate) fn check() -> Result<(), String> {
         let broken = links(&text).filter(|link| !folder.join(link).exists());
         wrong.extend(broken.map(|link| format!("{shown} links to {link}, which isn't there")));
     }
+    wrong.extend(left_out()?);
     let unnamed = cases.difference(&named);
     wrong.extend(unnamed.map(|case| format!("no document says what {case} is for")));
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
@@ -56,10 +61,29 @@ pub(crate) fn cases() -> Result<BTreeSet<String>, String> {
 /// Returns the Markdown files that people read.
 fn documents() -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
-    for folder in ["", "docs", "docs/decisions", "docs/protocols", "bench"] {
+    for folder in ["", "docs", "docs/decisions", GUIDE, "docs/protocols", "bench"] {
         found.extend(files(&root().join(folder), "md")?);
     }
     Ok(found)
+}
+
+/// Returns the pages of the guide that the book lacks, and those whose code no test compiles.
+fn left_out() -> Result<Vec<String>, String> {
+    let book = read(&root().join("docs/SUMMARY.md"))?;
+    let compiled = read(&root().join("onelock/src/guide.rs"))?;
+    let mut wrong = Vec::new();
+    for path in files(&root().join(GUIDE), "md")? {
+        let page = path.file_name().unwrap_or_default().to_string_lossy();
+        if !book.contains(&format!("(guide/{page})")) {
+            wrong.push(format!("docs/SUMMARY.md lacks the guide's page {page}"));
+        }
+        if !compiled.contains(&format!("\"{page}\"")) {
+            wrong.push(format!(
+                "onelock/src/guide.rs lacks the guide's page {page}: its code is not compiled"
+            ));
+        }
+    }
+    Ok(wrong)
 }
 
 pub(crate) fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, String> {
