@@ -1,5 +1,5 @@
-//! The page: that Chromium opens it from the disk, at the width of a phone, of a tablet and of a screen. The figures of
-//! its report are made up.
+//! The page: that Chromium opens it from the disk, at the width of a phone, of a tablet and of a screen. It leaves
+//! screenshots in the target folder, `tmp/page/shown/page-*.png`. The figures of its report are made up.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -48,20 +48,19 @@ fn shown() -> Result<(), NotRun> {
     let chromium = chromium()?;
     let page = page("shown");
     for width in WIDTHS {
-        let frame = framed(&page, width, TELL);
+        let frame = framed(&page, &format!("{width}"), width, TELL);
         let dom = opened(&chromium, &frame, width);
         assert!(dom.contains(r#"data-script="done""#), "the page's script did not end at {width}: {dom}");
         assert!(dom.contains(r#"data-overflow="0""#), "the page scrolls sideways at {width}: {dom}");
-        let picture = page.with_file_name(format!("page-{width}.png"));
-        // Both schemes of colours are looked at by people.
-        screenshot(&chromium, &frame, width, &picture);
-        assert!(fs::metadata(&picture).is_ok_and(|file| file.len() > 10_000), "{}", picture.display());
+        screenshot(&chromium, &frame, width, &page.with_file_name(format!("page-{width}.png")));
+        let frame = framed(&dark(&page), &format!("{width}-dark"), width, TELL);
+        screenshot(&chromium, &frame, width, &page.with_file_name(format!("page-{width}-dark.png")));
     }
     Ok(())
 }
 
 fn used() -> Result<(), NotRun> {
-    let frame = framed(&page("used"), 1280, USE);
+    let frame = framed(&page("used"), "used", 1280, USE);
     let dom = opened(&chromium()?, &frame, 1280);
     // Of what was measured, etcd alone serves processes in order. What was not measured comes last.
     assert!(dom.contains(r#"data-answer="etcd: 1.25 ms""#), "{dom}");
@@ -71,7 +70,7 @@ fn used() -> Result<(), NotRun> {
 
 fn seen() -> Result<(), NotRun> {
     let chromium = chromium()?;
-    let frame = framed(&page("seen"), 800, "throw new Error('planted');");
+    let frame = framed(&page("seen"), "seen", 800, "throw new Error('planted');");
     let output = run(&chromium, &frame, 800, &["--dump-dom"]);
     assert!(has_console_message(&output), "{}", text(&output));
     Ok(())
@@ -105,20 +104,30 @@ fn make(folder: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_lock-bench")).arg("page").arg(folder).output().unwrap()
 }
 
+/// Writes the page as it looks to a reader who prefers dark colours, and returns its path.
+fn dark(page: &Path) -> PathBuf {
+    let text = fs::read_to_string(page).unwrap();
+    let always = text.replacen("@media (prefers-color-scheme: dark)", "@media all", 1);
+    assert_ne!(always, text, "there are no dark colours");
+    let dark = page.with_file_name("dark.html");
+    fs::write(&dark, always.replace("color-scheme: light dark", "color-scheme: dark")).unwrap();
+    dark
+}
+
 /// Writes a page that shows the other one in a frame of this width, and returns its path. A window can't be as narrow
 /// as a phone. Once the page in the frame is there, this script runs in it. What the script tells becomes attributes of
 /// the outer page.
-fn framed(page: &Path, width: u32, script: &str) -> PathBuf {
+fn framed(page: &Path, name: &str, width: u32, script: &str) -> PathBuf {
     let tell = "const tell = (what) => parent.postMessage(what, '*');";
     let told = format!("<script>addEventListener('load', () => {{ {tell} {script} }});</script></body>");
-    let inner = page.with_file_name(format!("inner-{width}.html"));
+    let inner = page.with_file_name(format!("inner-{name}.html"));
     fs::write(&inner, fs::read_to_string(page).unwrap().replace("</body>", &told)).unwrap();
     let listen = "addEventListener('message', (event) => Object.assign(document.documentElement.dataset, event.data));";
-    let frame = format!(r#"<iframe src="inner-{width}.html" width="{width}" height="{HEIGHT}"></iframe>"#);
+    let frame = format!(r#"<iframe src="inner-{name}.html" width="{width}" height="{HEIGHT}"></iframe>"#);
     let style = "<style>body { margin: 0 } iframe { border: 0; display: block }</style>";
     let head =
         format!(r#"<meta charset="utf-8"><link rel="icon" href="data:,">{style}<script>{listen}</script>"#);
-    let outer = page.with_file_name(format!("outer-{width}.html"));
+    let outer = page.with_file_name(format!("outer-{name}.html"));
     fs::write(&outer, format!("<!DOCTYPE html><html><head>{head}</head><body>{frame}</body></html>"))
         .unwrap();
     outer
@@ -135,8 +144,11 @@ fn opened(chromium: &Path, page: &Path, width: u32) -> String {
 }
 
 fn screenshot(chromium: &Path, page: &Path, width: u32, picture: &Path) {
+    // One of an earlier run proves nothing.
+    let _: Result<(), _> = fs::remove_file(picture);
     let output = run(chromium, page, width, &[&format!("--screenshot={}", picture.display())]);
     assert!(!has_console_message(&output), "{}", text(&output));
+    assert!(fs::metadata(picture).is_ok_and(|file| file.len() > 10_000), "{}", picture.display());
 }
 
 fn run(chromium: &Path, page: &Path, width: u32, options: &[&str]) -> Output {

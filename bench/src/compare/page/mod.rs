@@ -112,11 +112,13 @@ mod tests {
     #[test]
     fn a_page_loads_nothing() {
         let page = page(&sample());
-        for loads in ["http://", "https://", "<link", "<img", "<iframe", "@import", "url(", " src="] {
+        for loads in ["http://", "https://", "<img", "<iframe", "@import", "url(", " src="] {
             let found = page.split_once(loads).map(|(_, rest)| rest.chars().take(60).collect::<String>());
-            assert!(found.is_none() || loads == "<link", "{loads}{found:?}");
+            assert!(found.is_none(), "{loads}{found:?}");
         }
-        assert_eq!(values(&page, "href").iter().filter(|to| !to.starts_with(['#', 'd'])).count(), 0);
+        // The empty icon keeps a browser from asking for one.
+        let is_inside = |to: &&str| to.starts_with('#') || *to == "data:,";
+        assert!(values(&page, "href").iter().all(is_inside));
         assert!(page.contains("default-src 'none'"));
     }
 
@@ -137,7 +139,7 @@ mod tests {
     fn every_table_has_a_caption_and_every_picture_a_title_and_a_description() {
         let page = page(&sample());
         assert_eq!(page.matches("<table").count(), page.matches("<caption").count());
-        let pictures = page.matches(r#"role="img""#).count();
+        let pictures = page.matches(r#"role="img" "#).count();
         assert!(pictures >= 8, "{pictures}");
         assert_eq!((page.matches("<title id").count(), page.matches("<desc").count()), (pictures, pictures));
     }
