@@ -88,7 +88,8 @@ fn recovery(report: &Report) -> Dots {
         title: "Recovery after a crash",
         description: "A process that holds a lock is killed while a client of another process waits. Shown is the \
                       longest time until the waiter has the lock, less the ttl. Less is better; below zero, the \
-                      waiter has it before a whole ttl is over, because the last renewal was some time before the kill.",
+                      waiter has it before a whole ttl is over, because the last renewal was some time before the \
+                      kill.",
         scale: Scale::Linear,
         write: millis,
         bar: None,
