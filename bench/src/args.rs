@@ -29,6 +29,8 @@ pub(crate) enum Command {
     Quick(Quick),
     /// Measures every workload on every server, and writes a report from which to choose a backend.
     Compare(Compare),
+    /// Makes report.html anew from the report.json of an earlier run of `compare`.
+    Page(Page),
     /// Holds many locks at once and does nothing else; reports what that costs, and whether a lock was lost.
     Hold(Hold),
     /// Plays the documents' argument about Redlock on five real servers: what goes wrong, and what harm it does.
@@ -72,7 +74,7 @@ pub(crate) struct Compare {
     /// Shorter, and fewer workloads: all servers within ten minutes
     #[arg(long)]
     pub(crate) quick: bool,
-    /// The folder of the run: report.json, and what is needed to continue the run. Default: a new folder
+    /// The folder of the run: report.json, report.html, and what is needed to continue the run. Default: a new folder
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Print the report instead of a table
@@ -81,6 +83,13 @@ pub(crate) struct Compare {
     /// Only this workload; may be given more than once
     #[arg(long = "workload", value_name = "WORKLOAD")]
     pub(crate) workloads: Vec<compare::Workload>,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Page {
+    /// The folder of the run
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
 }
 
 #[derive(Debug, Group)]

@@ -21,6 +21,18 @@ pub(crate) enum Backend {
 }
 
 impl Backend {
+    pub(crate) const ALL: [Backend; 9] = [
+        Backend::Memory,
+        Backend::Sqlite,
+        Backend::Redis,
+        Backend::Redlock,
+        Backend::MySql,
+        Backend::Postgres,
+        Backend::Mongo,
+        Backend::Etcd,
+        Backend::ZooKeeper,
+    ];
+
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Backend::Memory => "memory",
@@ -33,6 +45,11 @@ impl Backend {
             Backend::Etcd => "etcd",
             Backend::ZooKeeper => "zookeeper",
         }
+    }
+
+    /// Returns the kind with this name, as a report has it.
+    pub(crate) fn named(name: &str) -> Option<Backend> {
+        Backend::ALL.into_iter().find(|backend| backend.as_str() == name)
     }
 
     pub(crate) fn of(url: &str) -> Outcome<Backend> {
@@ -56,6 +73,12 @@ impl Backend {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_leads_back() {
+        assert!(Backend::ALL.into_iter().all(|backend| Backend::named(backend.as_str()) == Some(backend)));
+        assert_eq!(Backend::named("new"), None);
+    }
 
     #[test]
     fn a_scheme_says_it() {

@@ -59,6 +59,7 @@ fn start(args: Args) -> Outcome<ExitCode> {
 async fn run(command: Command) -> Outcome<ExitCode> {
     match command {
         Command::Compare(options) => return compare::run(options).await,
+        Command::Page(options) => compare::page(&options),
         Command::Quick(options) => quick::run(options).await,
         Command::Hold(options) => hold::run(options).await,
         Command::Argue(options) => argument::run(options).await,

@@ -28,6 +28,9 @@ fn compare_makes_a_report_and_measures_nothing_twice() {
     let ratios = &rows(&first).iter().find(compared).unwrap()["ratios"];
     assert!(["per_s", "p50", "p99"].iter().all(|figure| ratios[figure].as_f64() > Some(0.0)), "{ratios}");
 
+    let page = fs::read_to_string(out.join("report.html")).unwrap();
+    assert!(page.contains("<strong>memory://</strong>"), "{page}");
+
     let steps = fs::read_to_string(out.join("steps.jsonl")).unwrap();
     let second = succeeds(&options, &out);
     assert_eq!(first["rows"], second["rows"]);

@@ -1,6 +1,7 @@
 //! `compare`: every workload on every server, with one report at the end.
 //!
 //! [`plan`] says what is done, [`run`] does it, [`state`] keeps what was done, and [`report`] is what comes of it.
+//! [`table`] and [`page`](mod@page) show it.
 
 mod claims;
 mod comparison;
@@ -8,6 +9,7 @@ mod entrants;
 mod fairness;
 mod lineup;
 mod machine;
+mod page;
 mod plan;
 mod progress;
 mod report;
@@ -29,11 +31,12 @@ pub(crate) use self::claims::play::run as play_claims;
 use self::machine::Machine;
 use self::plan::Plan;
 use self::progress::Progress;
+use self::report::Report;
 use self::state::{Header, Log};
 use self::table::Table;
 pub(crate) use self::workload::Workload;
 use crate::Outcome;
-use crate::args::Compare;
+use crate::args::{self, Compare};
 
 /// Measures, writes the report, and prints it. Ctrl-C ends the measurement early.
 pub(crate) async fn run(options: Compare) -> Outcome<ExitCode> {
@@ -44,11 +47,13 @@ pub(crate) async fn run(options: Compare) -> Outcome<ExitCode> {
     let ended = measure(&plan, &mut log).await?;
     let report = summary::of(&options, &plan, &log);
     report.write(&folder)?;
+    let page = page::write(&report, &folder)?;
     match options.json {
         true => println!("{}", serde_json::to_string(&report)?),
         false => print!("{}", Table(&report)),
     }
     eprintln!("the report is {}", folder.join("report.json").display());
+    eprintln!("to look at it, open {} in a browser", page.display());
     Ok(match ended {
         Ended::Interrupted => {
             eprintln!("interrupted; --out {} with the same options continues", folder.display());
@@ -57,6 +62,13 @@ pub(crate) async fn run(options: Compare) -> Outcome<ExitCode> {
         Ended::Completed if report.rows.is_empty() || !report.complete => ExitCode::FAILURE,
         Ended::Completed => ExitCode::SUCCESS,
     })
+}
+
+/// Makes the page of an earlier run from its report.
+pub(crate) fn page(options: &args::Page) -> Outcome<()> {
+    let page = page::write(&Report::read(&options.folder)?, &options.folder)?;
+    println!("{}", page.display());
+    Ok(())
 }
 
 /// The exit status of a program that was ended by Ctrl-C.

@@ -37,6 +37,12 @@ pub(crate) struct Report {
     pub(crate) not_run: Vec<NotRun>,
 }
 
+/// Which schema a report has.
+#[derive(Deserialize)]
+struct Schema {
+    version: u32,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Options {
     pub(crate) quick: bool,
@@ -237,6 +243,19 @@ impl RoundReport {
 }
 
 impl Report {
+    /// Reads the `report.json` of the folder.
+    pub(crate) fn read(folder: &Path) -> Outcome<Report> {
+        let file = folder.join(FILE);
+        let of_file = |e: &dyn std::fmt::Display| format!("{}: {e}", file.display());
+        let text = fs::read(&file).map_err(|e| of_file(&e))?;
+        // Another version may have other fields.
+        let schema: Schema = serde_json::from_slice(&text).map_err(|e| of_file(&e))?;
+        if schema.version != VERSION {
+            return Err(of_file(&format!("its schema has version {}, not {VERSION}", schema.version)).into());
+        }
+        Ok(serde_json::from_slice(&text).map_err(|e| of_file(&e))?)
+    }
+
     /// Writes `report.json` into the folder. A reader never sees half of it.
     pub(crate) fn write(&self, folder: &Path) -> Outcome<()> {
         let unfinished = folder.join("report.json.new");
@@ -284,6 +303,18 @@ mod tests {
         let row = Row::of("ours", &own, Some(base));
         let ratios = row.ratios.unwrap();
         assert_eq!((ratios.per_s, ratios.p50, ratios.p99), (Some(0.5), None, None));
+    }
+
+    #[test]
+    fn a_report_is_read_as_it_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let refused = || Report::read(folder.path()).unwrap_err().to_string();
+        assert!(refused().contains("report.json"));
+        let report: Report = serde_json::from_str(include_str!("../../tests/page/report.json")).unwrap();
+        report.write(folder.path()).unwrap();
+        assert_eq!(Report::read(folder.path()).unwrap(), report);
+        fs::write(folder.path().join(FILE), r#"{"version": 2}"#).unwrap();
+        assert!(refused().contains("version 2, not 1"));
     }
 
     #[test]
