@@ -10,6 +10,7 @@ use crate::rounds::Measurement;
 use crate::servers::Target;
 use crate::site::Site;
 use crate::subjects::Kind;
+use crate::subjects::peers::Peer;
 use crate::workloads::commits::Commits;
 use crate::workloads::contenders::Contenders;
 use crate::workloads::cycles::Cycles;
@@ -21,6 +22,7 @@ use crate::workloads::metered::Metered;
 use crate::workloads::open_loop::{OpenLoop, Schedule};
 use crate::workloads::recovery::Recovery;
 use crate::workloads::renewal::{Renewals, Waiters};
+use crate::workloads::tolerant::Tolerant;
 use crate::workloads::waiting::Waiting;
 
 /// One participant.
@@ -82,6 +84,9 @@ async fn open_loops(site: &Site, percent: usize, kinds: &[Kind]) -> Outcome<Vec<
 /// Prepares what takes part in a case as this kind of subject.
 async fn of_kind(target: &Target, site: &Site, step: &Step, kind: Kind) -> Outcome<Vec<Entrant>> {
     let entrant = |subject, measurement| Entrant { subject, measurement };
+    if let Kind::Peer(peer) = kind {
+        return Ok(vec![of_peer(target, site, step, peer).await]);
+    }
     Ok(match step.case {
         Case::Renewal => vec![
             entrant(ALONE, renewals(site, None).await?),
@@ -89,6 +94,16 @@ async fn of_kind(target: &Target, site: &Site, step: &Step, kind: Kind) -> Outco
         ],
         _ => vec![entrant(kind.as_str(), measurement(target, site, step, kind).await?)],
     })
+}
+
+/// Prepares a peer. If that fails, its row says so, and the others are measured.
+async fn of_peer(target: &Target, site: &Site, step: &Step, peer: Peer) -> Entrant {
+    let preparing = measurement(target, site, step, Kind::Peer(peer));
+    let prepared = match tokio::time::timeout(PREPARATION, preparing).await {
+        Ok(prepared) => prepared,
+        Err(_) => Err("it was not ready in time".into()),
+    };
+    Entrant { subject: peer.name(), measurement: Box::new(Tolerant::of(prepared)) }
 }
 
 async fn renewals(site: &Site, waiters: Option<Waiters>) -> Outcome<Box<dyn Measurement>> {

@@ -7,6 +7,7 @@ mod entrants;
 mod fairness;
 mod lineup;
 mod machine;
+mod peers;
 mod plan;
 mod progress;
 mod report;

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fairness::{jain, slowest_share};
 use super::machine::Machine;
+use super::peers::PeerReport;
 use crate::Outcome;
 use crate::tally::{By, Round, Tally};
 
@@ -108,6 +109,9 @@ pub(crate) struct Row {
     pub(crate) workload: String,
     pub(crate) parameters: BTreeMap<String, u64>,
     pub(crate) subject: String,
+    /// What it is and promises, if it is another library's lock.
+    #[serde(default)]
+    pub(crate) peer: Option<PeerReport>,
     pub(crate) per_s: f64,
     pub(crate) p50_us: Option<f64>,
     pub(crate) p90_us: Option<f64>,
@@ -205,6 +209,7 @@ impl Row {
             workload: String::new(),
             parameters: BTreeMap::new(),
             subject: subject.to_owned(),
+            peer: None,
             per_s: tally.rate(),
             p50_us: tally.percentile(50.0),
             p90_us: tally.percentile(90.0),

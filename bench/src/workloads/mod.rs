@@ -16,4 +16,5 @@ pub(crate) mod processes;
 pub(crate) mod recovery;
 pub(crate) mod renewal;
 pub(crate) mod side;
+pub(crate) mod tolerant;
 pub(crate) mod waiting;
