@@ -15,6 +15,7 @@ use crate::workloads::commits::Commits;
 use crate::workloads::contenders::Contenders;
 use crate::workloads::cycles::Cycles;
 use crate::workloads::delay::Delay;
+use crate::workloads::driven::{DrivenCycles, DrivenHandOver};
 use crate::workloads::hand_over::HandOver;
 use crate::workloads::held::Held;
 use crate::workloads::loss::Loss;
@@ -98,12 +99,31 @@ async fn of_kind(target: &Target, site: &Site, step: &Step, kind: Kind) -> Outco
 
 /// Prepares a peer. If that fails, its row says so, and the others are measured.
 async fn of_peer(target: &Target, site: &Site, step: &Step, peer: Peer) -> Entrant {
-    let preparing = measurement(target, site, step, Kind::Peer(peer));
+    let preparing = async {
+        match peer.program() {
+            Some(_) => driven(site, step, peer).await,
+            None => measurement(target, site, step, Kind::Peer(peer)).await,
+        }
+    };
     let prepared = match tokio::time::timeout(PREPARATION, preparing).await {
         Ok(prepared) => prepared,
         Err(_) => Err("it was not ready in time".into()),
     };
     Entrant { subject: peer.name(), measurement: Box::new(Tolerant::of(prepared)) }
+}
+
+/// Starts the driver of a peer that is not in Rust.
+async fn driven(site: &Site, step: &Step, peer: Peer) -> Outcome<Box<dyn Measurement>> {
+    let text = step.case.to_string().replace(' ', ":");
+    let name = |n| site.name(&text, peer.name(), n);
+    Ok(match step.case {
+        Case::OwnNames { tasks } => {
+            let names: Vec<String> = (0..tasks).map(name).collect();
+            Box::new(DrivenCycles::new(peer, &site.url, &names).await?)
+        }
+        Case::HandOver => Box::new(DrivenHandOver::new(peer, &site.url, &name(0)).await?),
+        _ => return Err("drivers take part in own-names and hand-over only".into()),
+    })
 }
 
 async fn renewals(site: &Site, waiters: Option<Waiters>) -> Outcome<Box<dyn Measurement>> {

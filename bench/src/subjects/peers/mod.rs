@@ -2,14 +2,19 @@
 
 mod advisory_lock;
 mod distributed_lock_redis;
+mod entries;
 mod etcd_lock_rpc;
+mod process;
 pub(crate) mod promises;
 mod rslock;
 mod zookeeper_client;
 
-use self::promises::{Crash, Loss, Promises, Release, Renewal, Token, Waiters};
+use self::entries::Entry;
+use self::process::Program;
+use self::promises::{Promises, Waiters};
 use crate::Outcome;
 use crate::backend::Backend;
+use crate::interop::Listing;
 use crate::subjects::Subject;
 
 /// A lock of another library.
@@ -25,114 +30,56 @@ pub(crate) enum Peer {
     AdvisoryLock,
     /// The lock of the crate `zookeeper-client`.
     ZooKeeperClient,
+    /// `Mutex` of redsync.
+    Redsync,
+    /// `RLock` of Redisson.
+    RedissonLock,
+    /// `RFairLock` of Redisson.
+    RedissonFair,
+    /// `RFencedLock` of Redisson.
+    RedissonFenced,
+    /// The lock of node-redlock.
+    NodeRedlock,
+    /// `concurrency.Mutex` of etcd's Go client.
+    EtcdGo,
+    /// `InterProcessMutex` of Curator.
+    Curator,
 }
 
-/// What is known of a peer before it is measured.
-struct Entry {
-    name: &'static str,
-    language: &'static str,
-    /// The version of the library, as far as its manifest here pins it.
-    version: &'static str,
-    backend: Backend,
-    promises: Promises,
+/// The language of a library, and the driver of its locks if it isn't this program's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Language {
+    Rust,
+    Go(&'static Listing),
+    Java(&'static Listing),
+    JavaScript(&'static Listing),
 }
 
-/// <https://docs.rs/rslock/0.10/rslock/struct.LockManager.html>: `lock` tries three times, `acquire` calls it until it
-/// succeeds, with pauses of up to 200 ms; `extend` has to be called.
-const RSLOCK: Entry = Entry {
-    name: "rslock",
-    language: "Rust",
-    version: "0.10",
-    backend: Backend::Redis,
-    promises: Promises {
-        token: Token::None,
-        loss: Loss::Never,
-        renewal: Renewal::ByCaller,
-        waiters: Waiters::Poll,
-        crash: Crash::Expiry,
-        release: Release::Confirmed,
-    },
-};
-
-/// <https://docs.rs/distributed-lock-redis/0.2>: "The lock is automatically extended in the background while this
-/// handle exists"; `lost_token` of its handle. Its `acquire` on one server asks once: `LockError::Timeout` if the lock
-/// is held.
-const DISTRIBUTED_LOCK_REDIS: Entry = Entry {
-    name: "distributed-lock-redis",
-    language: "Rust",
-    version: "0.2",
-    backend: Backend::Redis,
-    promises: Promises {
-        token: Token::None,
-        loss: Loss::OnFailedRenewal,
-        renewal: Renewal::Automatic,
-        waiters: Waiters::None,
-        crash: Crash::Expiry,
-        release: Release::Confirmed,
-    },
-};
-
-/// <https://etcd.io/docs/v3.6/dev-guide/api_concurrency_reference_v3/>: `Lock` waits on the server and answers with a
-/// key that "will exist on etcd for the duration that the Lock caller owns the lock", and with a header, whose revision
-/// rises; "if the lease is revoked, or it expires, the lock is released". The caller keeps the lease alive.
-const ETCD_LOCK_RPC: Entry = Entry {
-    name: "etcd-lock-rpc",
-    language: "Rust",
-    version: "etcd-client 0.21",
-    backend: Backend::Etcd,
-    promises: Promises {
-        token: Token::Revision,
-        loss: Loss::Never,
-        renewal: Renewal::ByCaller,
-        waiters: Waiters::WokenInOrder,
-        crash: Crash::Expiry,
-        release: Release::Confirmed,
-    },
-};
-
-/// <https://docs.rs/sqlx/0.9/sqlx/postgres/struct.PgAdvisoryLock.html>: "session-scoped advisory locks (explicitly
-/// locked and unlocked, or automatically released when a connection is closed)". A lock occupies its connection, and so
-/// does a waiter.
-const ADVISORY_LOCK: Entry = Entry {
-    name: "pg-advisory-lock",
-    language: "Rust",
-    version: "sqlx 0.9",
-    backend: Backend::Postgres,
-    promises: Promises {
-        token: Token::None,
-        loss: Loss::OfSession,
-        // There is nothing to renew.
-        renewal: Renewal::Automatic,
-        waiters: Waiters::WokenInOrder,
-        crash: Crash::EndOfConnection,
-        release: Release::Confirmed,
-    },
-};
-
-/// <https://docs.rs/zookeeper-client/0.11/zookeeper_client/struct.LockClient.html>: its writes to ZooKeeper itself fail
-/// once the lock is lost; "Deletes lock path in background" when dropped. `Client::state_watcher` tells of the session.
-const ZOOKEEPER_CLIENT: Entry = Entry {
-    name: "zookeeper-client",
-    language: "Rust",
-    version: "0.11",
-    backend: Backend::ZooKeeper,
-    promises: Promises {
-        token: Token::None,
-        loss: Loss::OfSession,
-        renewal: Renewal::Automatic,
-        waiters: Waiters::WokenInOrder,
-        crash: Crash::Expiry,
-        release: Release::Background,
-    },
-};
+impl Language {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Language::Rust => "Rust",
+            Language::Go(_) => "Go",
+            Language::Java(_) => "Java",
+            Language::JavaScript(_) => "JavaScript",
+        }
+    }
+}
 
 impl Peer {
-    pub(crate) const ALL: [Peer; 5] = [
+    pub(crate) const ALL: [Peer; 12] = [
         Peer::Rslock,
         Peer::DistributedLockRedis,
         Peer::EtcdLockRpc,
         Peer::AdvisoryLock,
         Peer::ZooKeeperClient,
+        Peer::Redsync,
+        Peer::RedissonLock,
+        Peer::RedissonFair,
+        Peer::RedissonFenced,
+        Peer::NodeRedlock,
+        Peer::EtcdGo,
+        Peer::Curator,
     ];
 
     pub(crate) fn named(name: &str) -> Option<Peer> {
@@ -144,7 +91,7 @@ impl Peer {
         self.entry().name
     }
 
-    pub(crate) fn language(self) -> &'static str {
+    pub(crate) fn language(self) -> Language {
         self.entry().language
     }
 
@@ -162,7 +109,12 @@ impl Peer {
 
     /// Says why it can't be measured on this machine; `None` if it can.
     pub(crate) fn lack(self) -> Option<String> {
-        None
+        self.program()?.lack()
+    }
+
+    /// Returns the program that drives it, if it is not in Rust.
+    pub(crate) fn program(self) -> Option<Program> {
+        Program::of(self.language())
     }
 
     /// Returns whether a client of it can wait until another one releases the lock.
@@ -179,16 +131,24 @@ impl Peer {
             Peer::EtcdLockRpc => Box::new(etcd_lock_rpc::EtcdLockRpc::connect(url).await?),
             Peer::AdvisoryLock => Box::new(advisory_lock::AdvisoryLock::connect(url).await?),
             Peer::ZooKeeperClient => Box::new(zookeeper_client::ZooKeeperClient::connect(url).await?),
+            _ => return Err(format!("{} is driven by a process of its own", self.name()).into()),
         })
     }
 
     fn entry(self) -> &'static Entry {
         match self {
-            Peer::Rslock => &RSLOCK,
-            Peer::DistributedLockRedis => &DISTRIBUTED_LOCK_REDIS,
-            Peer::EtcdLockRpc => &ETCD_LOCK_RPC,
-            Peer::AdvisoryLock => &ADVISORY_LOCK,
-            Peer::ZooKeeperClient => &ZOOKEEPER_CLIENT,
+            Peer::Rslock => &entries::RSLOCK,
+            Peer::DistributedLockRedis => &entries::DISTRIBUTED_LOCK_REDIS,
+            Peer::EtcdLockRpc => &entries::ETCD_LOCK_RPC,
+            Peer::AdvisoryLock => &entries::ADVISORY_LOCK,
+            Peer::ZooKeeperClient => &entries::ZOOKEEPER_CLIENT,
+            Peer::Redsync => &entries::REDSYNC,
+            Peer::RedissonLock => &entries::REDISSON_LOCK,
+            Peer::RedissonFair => &entries::REDISSON_FAIR,
+            Peer::RedissonFenced => &entries::REDISSON_FENCED,
+            Peer::NodeRedlock => &entries::NODE_REDLOCK,
+            Peer::EtcdGo => &entries::ETCD_GO,
+            Peer::Curator => &entries::CURATOR,
         }
     }
 }
@@ -203,5 +163,19 @@ mod tests {
             assert_eq!(Peer::named(peer.name()), Some(peer));
         }
         assert_eq!(Peer::named("ours"), None);
+    }
+
+    #[test]
+    fn versions_are_those_that_the_drivers_pin() {
+        for peer in Peer::ALL {
+            let (Language::Go(listing) | Language::Java(listing) | Language::JavaScript(listing)) =
+                peer.language()
+            else {
+                continue;
+            };
+            let sources = listing.driver.as_ref().unwrap().sources;
+            let pins = sources.iter().any(|(_, text)| text.contains(peer.version()));
+            assert!(pins, "{} {}", peer.name(), peer.version());
+        }
     }
 }
