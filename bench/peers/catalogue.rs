@@ -1,7 +1,7 @@
 //! The drivers of other libraries' locks that are not in Rust, and how they are built.
 //!
-//! Plain data. `xtask` includes this same file, so that what the benchmark looks for and what `cargo xtask peers` builds
-//! cannot differ.
+//! Plain data. `xtask` includes this same file, so that what the benchmark looks for and what `cargo xtask peers`
+//! builds cannot differ.
 
 use crate::interop::{Driver, Listing};
 

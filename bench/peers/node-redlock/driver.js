@@ -95,8 +95,6 @@ async function serve() {
   const client = new Redis(await next());
   await client.ping();
   const redlock = new Redlock([client]);
-  // Without a listener, an error of one attempt would end the process. Its promise is rejected in any case.
-  redlock.on("error", () => {});
   const driver = new Driver(redlock, names);
   say("ready");
   for (let line = await lines.next(); !line.done; line = await lines.next()) {

@@ -16,7 +16,7 @@ pub(super) struct Entry {
 }
 
 /// <https://docs.rs/rslock/0.10/rslock/struct.LockManager.html>: `lock` tries three times, `acquire` calls it until it
-/// succeeds, with pauses of up to 200 ms; `extend` has to be called.
+/// succeeds, with pauses of up to 200 ms; `extend` has to be called; a release is "best effort".
 pub(super) const RSLOCK: Entry = Entry {
     name: "rslock",
     language: Language::Rust,
@@ -28,13 +28,13 @@ pub(super) const RSLOCK: Entry = Entry {
         renewal: Renewal::ByCaller,
         waiters: Waiters::Poll,
         crash: Crash::Expiry,
-        release: Release::Confirmed,
+        release: Release::Unchecked,
     },
 };
 
 /// <https://docs.rs/distributed-lock-redis/0.2>: "The lock is automatically extended in the background while this
 /// handle exists"; `lost_token` of its handle. Its `acquire` on one server asks once: `LockError::Timeout` if the lock
-/// is held.
+/// is held. Its release does not read the script's answer.
 pub(super) const DISTRIBUTED_LOCK_REDIS: Entry = Entry {
     name: "distributed-lock-redis",
     language: Language::Rust,
@@ -46,7 +46,7 @@ pub(super) const DISTRIBUTED_LOCK_REDIS: Entry = Entry {
         renewal: Renewal::Automatic,
         waiters: Waiters::None,
         crash: Crash::Expiry,
-        release: Release::Confirmed,
+        release: Release::Unchecked,
     },
 };
 
@@ -64,7 +64,7 @@ pub(super) const ETCD_LOCK_RPC: Entry = Entry {
         renewal: Renewal::ByCaller,
         waiters: Waiters::WokenInOrder,
         crash: Crash::Expiry,
-        release: Release::Confirmed,
+        release: Release::Unchecked,
     },
 };
 
@@ -121,9 +121,9 @@ pub(super) const REDSYNC: Entry = Entry {
     },
 };
 
-/// <https://redisson.pro/docs/data-and-services/locks-and-synchronizers/>: a "lock watchdog, which prolongs lock
-/// expiration while lock holder Redisson instance is alive"; a "pub/sub channel to notify other threads across all
-/// Redisson instances waiting to acquire a lock".
+/// <https://redisson.pro/docs/data-and-services/locks-and-synchronizers/>: a watchdog prolongs the lease "while lock
+/// holder Redisson instance is alive"; waiters are told by a "pub/sub channel". Its `unlock` throws if the thread does
+/// not hold the lock.
 pub(super) const REDISSON_LOCK: Entry = Entry {
     name: "redisson-lock",
     language: Language::Java(&drivers::REDISSON),
@@ -139,14 +139,14 @@ pub(super) const REDISSON_LOCK: Entry = Entry {
     },
 };
 
-/// The same page: it "guarantees that threads will acquire it in the same order they requested it".
+/// The same page: its waiters get it in the order of their requests.
 pub(super) const REDISSON_FAIR: Entry = Entry {
     name: "redisson-fair",
     promises: Promises { waiters: Waiters::WokenInOrder, ..REDISSON_LOCK.promises },
     ..REDISSON_LOCK
 };
 
-/// The same page: it "maintains fencing tokens".
+/// The same page: it hands out fencing tokens, for "guarding an external resource against a stale lock holder".
 pub(super) const REDISSON_FENCED: Entry = Entry {
     name: "redisson-fenced",
     promises: Promises { token: Token::Fencing, ..REDISSON_LOCK.promises },
@@ -171,8 +171,8 @@ pub(super) const NODE_REDLOCK: Entry = Entry {
 };
 
 /// <https://pkg.go.dev/go.etcd.io/etcd/client/v3/concurrency>: `Header` is "the response header received from etcd on
-/// acquiring the lock"; the session's `Done` "closes when the lease is orphaned, expires, or is otherwise no longer being
-/// refreshed".
+/// acquiring the lock"; the session's `Done` "closes when the lease is orphaned, expires, or is otherwise no longer
+/// being refreshed". Its `Unlock` deletes the key without a look at it.
 pub(super) const ETCD_GO: Entry = Entry {
     name: "etcd-go",
     language: Language::Go(&drivers::ETCD_GO),
@@ -184,13 +184,13 @@ pub(super) const ETCD_GO: Entry = Entry {
         renewal: Renewal::Automatic,
         waiters: Waiters::WokenInOrder,
         crash: Crash::Expiry,
-        release: Release::Confirmed,
+        release: Release::Unchecked,
     },
 };
 
 /// <https://curator.apache.org/docs/recipes-shared-reentrant-lock>: "It is strongly recommended that you add a
 /// ConnectionStateListener and watch for SUSPENDED and LOST state changes". "Each user will get the mutex in the order
-/// requested (from ZK's point of view)".
+/// requested (from ZK's point of view)". Its `release` ignores that the node is gone.
 pub(super) const CURATOR: Entry = Entry {
     name: "curator",
     language: Language::Java(&drivers::CURATOR),
@@ -202,6 +202,6 @@ pub(super) const CURATOR: Entry = Entry {
         renewal: Renewal::Automatic,
         waiters: Waiters::WokenInOrder,
         crash: Crash::Expiry,
-        release: Release::Confirmed,
+        release: Release::Unchecked,
     },
 };

@@ -75,7 +75,8 @@ impl Program {
         Ok(command)
     }
 
-    /// Returns its folder: `peers/NAME` in the folder in which cargo has built this program (`target`), or in one above.
+    /// Returns its folder: `peers/NAME` in the folder in which cargo has built this program (`target`), or in one
+    /// above it.
     fn folder(self) -> Option<PathBuf> {
         let program = std::env::current_exe().ok()?;
         let mut folders = program.ancestors().map(|folder| folder.join(FOLDER).join(self.listing.name));

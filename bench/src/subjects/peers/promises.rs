@@ -63,8 +63,10 @@ pub(crate) enum Crash {
 /// What is known when a release has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Release {
-    /// The server has confirmed it.
+    /// The server has confirmed it, or the caller is told that the lock was lost before.
     Confirmed,
+    /// The server has answered. Whether the lock was still held until then is not told.
+    Unchecked,
     /// It goes on in the background.
     Background,
 }
@@ -93,7 +95,7 @@ impl Promises {
             (Lack::Waiting, self.waiters == Waiters::None),
             (Lack::WakeUps, self.waiters == Waiters::Poll && wakes == Wakes::Pushed),
             (Lack::Expiry, self.crash == Crash::EndOfConnection),
-            (Lack::ConfirmedRelease, self.release == Release::Background),
+            (Lack::ConfirmedRelease, self.release != Release::Confirmed),
         ];
         lacks.into_iter().filter_map(|(lack, is_lacking)| is_lacking.then_some(lack)).collect()
     }
@@ -152,6 +154,7 @@ impl Release {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Release::Confirmed => "confirmed",
+            Release::Unchecked => "unchecked",
             Release::Background => "in the background",
         }
     }
@@ -181,7 +184,9 @@ impl Lack {
                 "the server looks at each release whether a client waits, and sends a message if one does"
             }
             Lack::Expiry => "a deadline that the server writes at each grant, and renewals",
-            Lack::ConfirmedRelease => "the release waits for the server's answer",
+            Lack::ConfirmedRelease => {
+                "the server checks who holds the lock, and the release waits for its answer"
+            }
         }
     }
 }
