@@ -1,3 +1,4 @@
+import java.net.URI;
 import java.util.ArrayList;
 import java.util.List;
 import org.redisson.Redisson;
@@ -15,14 +16,22 @@ public final class Main {
     }
 
     private static List<Driver.Lock> connect(String subject, String[] names, String url) {
-        Config config = new Config();
-        config.useSingleServer().setAddress(url);
-        RedissonClient client = Redisson.create(config);
+        RedissonClient client = Redisson.create(config(URI.create(url)));
         List<Driver.Lock> locks = new ArrayList<>();
         for (String name : names) {
             locks.add(lock(client, subject, name));
         }
         return locks;
+    }
+
+    /** Redisson's address is a URL without the database, such as the 2 of redis://host:port/2. */
+    private static Config config(URI url) {
+        Config config = new Config();
+        String database = url.getPath().replace("/", "");
+        config.useSingleServer()
+                .setAddress(url.getScheme() + "://" + url.getRawAuthority())
+                .setDatabase(database.isEmpty() ? 0 : Integer.parseInt(database));
+        return config;
     }
 
     private static Driver.Lock lock(RedissonClient client, String subject, String name) {
