@@ -83,6 +83,9 @@ pub(crate) struct Compare {
     /// Only this workload; may be given more than once
     #[arg(long = "workload", value_name = "WORKLOAD")]
     pub(crate) workloads: Vec<compare::Workload>,
+    /// Measure other libraries' locks in the same run, too; `cargo xtask peers` builds those that are not in Rust
+    #[arg(long)]
+    pub(crate) peers: bool,
 }
 
 #[derive(Debug, Group)]

@@ -5,6 +5,7 @@ use lock_core::driver::Wakes;
 use crate::args::Workload;
 use crate::backend::Backend;
 use crate::subjects::Kind;
+use crate::subjects::peers::Peer;
 
 /// Returns the subjects that can take part, or why the workload can't be measured there.
 pub(crate) fn of(workload: Workload, backend: Backend, wakes: Wakes) -> Result<Vec<Kind>, &'static str> {
@@ -12,12 +13,12 @@ pub(crate) fn of(workload: Workload, backend: Backend, wakes: Wakes) -> Result<V
     match workload {
         Workload::Uncontended | Workload::ManyNames => Ok(match backend {
             Backend::Memory => vec![Kind::Ours],
-            Backend::Redis => vec![Kind::Ours, Kind::Floor, Kind::NoToken, Kind::Rslock],
+            Backend::Redis => vec![Kind::Ours, Kind::Floor, Kind::NoToken, Kind::Peer(Peer::Rslock)],
             Backend::Redlock => vec![Kind::Ours, Kind::Floor, Kind::OneRound],
             _ => vec![Kind::Ours, Kind::Floor],
         }),
         // The raw driver has nothing that several tasks could wait for.
-        Workload::OneName if backend == Backend::Redis => Ok(vec![Kind::Ours, Kind::Rslock]),
+        Workload::OneName if backend == Backend::Redis => Ok(vec![Kind::Ours, Kind::Peer(Peer::Rslock)]),
         Workload::OneName => Ok(vec![Kind::Ours]),
         _ if backend == Backend::Memory => Err("memory can be used by one process only"),
         Workload::OneLost if backend == Backend::Redlock => {
@@ -26,7 +27,9 @@ pub(crate) fn of(workload: Workload, backend: Backend, wakes: Wakes) -> Result<V
         Workload::OneLost => Err("only Redlock works without one of its servers"),
         // The raw driver has nothing that waits for several servers.
         Workload::HandOver if backend == Backend::Redlock => Ok(vec![Kind::Ours]),
-        Workload::HandOver if backend == Backend::Redis => Ok(vec![Kind::Ours, Kind::Floor, Kind::Rslock]),
+        Workload::HandOver if backend == Backend::Redis => {
+            Ok(vec![Kind::Ours, Kind::Floor, Kind::Peer(Peer::Rslock)])
+        }
         Workload::HandOver if of_servers && wakes == Wakes::Pushed => Ok(vec![Kind::Ours, Kind::Floor]),
         Workload::HandOver | Workload::Processes => Ok(vec![Kind::Ours]),
         Workload::Delay if wakes == Wakes::Polled => Ok(vec![Kind::Ours]),

@@ -13,6 +13,9 @@ mod clock;
 mod compare;
 mod counter;
 mod cpu;
+#[allow(unreachable_pub, dead_code, reason = "xtask includes this file, too, and builds all of them")]
+#[path = "../peers/catalogue.rs"]
+mod drivers;
 mod hold;
 mod lineup;
 mod quick;
@@ -29,6 +32,7 @@ mod workloads;
 use std::process::ExitCode;
 
 use clap::Parser;
+use lock_foreign_clients::catalogue as interop;
 use tokio::runtime::Builder;
 
 use crate::args::{Args, Command};

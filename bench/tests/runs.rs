@@ -20,9 +20,10 @@ type NotRun = String;
 type Case = fn() -> Result<(), NotRun>;
 
 fn main() {
-    let cases: [(&str, Case); 16] = [
+    let cases: [(&str, Case); 17] = [
         ("memory_has_neither_floor_nor_hand_over", memory),
         ("on_redis_every_workload_has_its_subjects_and_leaves_no_lock", redis),
+        ("on_redis_peers_are_measured_beside_the_library", peers),
         ("on_redlock_one_of_five_may_be_lost", redlock),
         ("no_argument_makes_a_resource_with_tokens_take_a_stale_write", argue),
         ("on_sqlite_there_is_a_floor_where_no_client_waits", sqlite),
@@ -95,6 +96,43 @@ fn redis() -> Result<(), NotRun> {
     let keys: Vec<String> = ::redis::cmd("KEYS").arg("*").query(&mut connection(&server)).unwrap();
     let left = keys.iter().find(|key| !key.ends_with(":lock~t"));
     assert!(left.is_none(), "{left:?} was left on the server");
+    Ok(())
+}
+
+/// Peers whose drivers are not built are not run, and the report says so.
+fn peers() -> Result<(), NotRun> {
+    let server = own_redis()?;
+    let out = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lock-bench"));
+    command.args([
+        "compare",
+        "--on",
+        server.url(),
+        "--quick",
+        "--workload",
+        "hand-over",
+        "--peers",
+        "--json",
+    ]);
+    let report = object(&command.arg("--out").arg(out.path()).output().unwrap());
+    let of = |subject: &str| {
+        let mut rows = report["rows"].as_array().unwrap().iter();
+        rows.find(|row| row["subject"] == subject)
+    };
+    let rslock = of("rslock").unwrap();
+    check(rslock["errors"] == 0 && rslock["ratios"]["of"] == "ours", rslock);
+    check(rslock["peer"]["promises"]["token"] == "none", rslock);
+    check(rslock["peer"]["lacks"][0]["promise"] == "token", rslock);
+    check(of("ours").is_some_and(|ours| ours["peer"].is_null()), &report);
+    check(of("distributed-lock-redis").is_none(), &report);
+    let not_run = report["not_run"].as_array().unwrap();
+    for name in ["redsync", "redisson-lock", "redisson-fair", "redisson-fenced", "node-redlock"] {
+        let left_out = not_run.iter().any(|not| not["workload"] == format!("peer {name}"));
+        match of(name) {
+            Some(row) => check(!left_out && row["errors"] == 0, row),
+            None => check(left_out, &report),
+        }
+    }
     Ok(())
 }
 

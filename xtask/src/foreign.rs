@@ -1,4 +1,4 @@
-//! Builds the drivers of other libraries' clients, which tests run beside ours.
+//! Builds the drivers of other libraries' clients, which tests and the benchmark run beside ours.
 
 use std::env::var_os;
 use std::fs;
@@ -15,9 +15,9 @@ pub(crate) fn lack(client: &Listing) -> Option<String> {
     Some(format!("there is no {program} on the PATH"))
 }
 
-/// Returns the folder in which its driver is built.
-pub(crate) fn folder(client: &Listing) -> PathBuf {
-    target().join("interop").join(client.name)
+/// Returns the folder of a driver in the folder `drivers` of `target`.
+pub(crate) fn folder(drivers: &str, client: &Listing) -> PathBuf {
+    target().join(drivers).join(client.name)
 }
 
 /// Builds the driver, first in a folder of another name, so that `folder` has only what was built completely.

@@ -21,6 +21,9 @@ mod interop;
 mod levels;
 mod mutants;
 mod nightly;
+#[allow(unreachable_pub, reason = "the benchmark includes this file, too")]
+#[path = "../../bench/peers/catalogue.rs"]
+mod peers;
 mod pins;
 mod scratch;
 mod setup;
@@ -54,6 +57,8 @@ Commands:
                  \"lock-zk: conformance\" or \"simulation: lease\". Add the result to docs/nightly.md.
   servers [--yes]
                  Install the servers that are missing, build the drivers, and do nothing else.
+  peers [--yes]  Build the drivers of other libraries' locks in other languages, which only
+                 `lock-bench compare --peers` measures, after asking; with --yes without asking.
   ci             Check formatting, lints, documentation, the public API and every feature by itself.
   api [--write]  Compare the public API of the libraries with the listings in docs/public-api. With
                  --write make the listings anew.
@@ -70,6 +75,7 @@ enum Task {
     Test(Extent, Consent),
     Nightly(Extent, Consent),
     Servers(Consent),
+    Peers(Consent),
     Ci,
     Api(Purpose),
     Mutants(Choice),
@@ -82,6 +88,7 @@ fn main() -> ExitCode {
         Ok(Task::Test(extent, consent)) => test::run(&extent, consent),
         Ok(Task::Nightly(extent, consent)) => nightly::run(&extent, consent),
         Ok(Task::Servers(consent)) => setup::run(consent),
+        Ok(Task::Peers(consent)) => setup::run_peers(consent),
         Ok(Task::Ci) => ci::run(),
         Ok(Task::Api(purpose)) => api::run(purpose),
         Ok(Task::Mutants(choice)) => mutants::run(&choice),
@@ -103,13 +110,15 @@ fn parse<'a>(arguments: &[&'a str]) -> Result<Task, &'a str> {
         ["test", flags @ ..] => parse_test(flags).map(|(extent, consent)| Task::Test(extent, consent)),
         ["servers"] => Ok(Task::Servers(Consent::Asked)),
         ["servers", "--yes"] => Ok(Task::Servers(Consent::Given)),
+        ["peers"] => Ok(Task::Peers(Consent::Asked)),
+        ["peers", "--yes"] => Ok(Task::Peers(Consent::Given)),
         ["nightly", "--again", names @ ..] => parse_again(names),
         ["nightly", flags @ ..] => parse_test(flags).map(|(extent, consent)| Task::Nightly(extent, consent)),
         ["ci"] => Ok(Task::Ci),
         ["api"] => Ok(Task::Api(Purpose::Compare)),
         ["api", "--write"] => Ok(Task::Api(Purpose::Write)),
         ["mutants", arguments @ ..] => parse_mutants(arguments),
-        ["servers" | "ci" | "api", .., wrong] | [wrong, ..] => Err(wrong),
+        ["servers" | "peers" | "ci" | "api", .., wrong] | [wrong, ..] => Err(wrong),
     }
 }
 
@@ -164,6 +173,7 @@ mod tests {
         assert_eq!(parse(&["test", "--yes"]), Ok(Task::Test(Extent::Everything, Consent::Given)));
         assert_eq!(parse(&["test", "--yes", "--quick"]), Ok(Task::Test(Extent::Quick, Consent::Given)));
         assert_eq!(parse(&["servers", "--yes"]), Ok(Task::Servers(Consent::Given)));
+        assert_eq!(parse(&["peers"]), Ok(Task::Peers(Consent::Asked)));
         assert_eq!(parse(&["nightly", "--yes"]), Ok(Task::Nightly(Extent::Everything, Consent::Given)));
         assert_eq!(parse(&["nightly", "--quick"]), Ok(Task::Nightly(Extent::Quick, Consent::Asked)));
         let again = Extent::Programs(vec!["lock-zk: conformance".to_owned()]);
@@ -201,6 +211,7 @@ mod tests {
         assert_eq!(parse(&["tset"]), Err("tset"));
         assert_eq!(parse(&["test", "--no"]), Err("--no"));
         assert_eq!(parse(&["servers", "mysql"]), Err("mysql"));
+        assert_eq!(parse(&["peers", "redsync"]), Err("redsync"));
         assert_eq!(parse(&["ci", "--yes"]), Err("--yes"));
         assert_eq!(parse(&["api", "--yes"]), Err("--yes"));
     }

@@ -10,6 +10,7 @@ use crate::catalogue::{ALL, Found, Listing, TOOLS, Tool};
 use crate::foreign;
 use crate::install::{Installation, Machine, is_program, is_root};
 use crate::interop;
+use crate::peers;
 
 /// Whether what is missing may be installed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +44,9 @@ pub(crate) struct Plan {
     come_along: Vec<&'static interop::Listing>,
 }
 
+/// The folder of `target` in which the suite looks for drivers.
+const INTEROP: &str = "interop";
+
 struct Job {
     name: &'static str,
     /// The command as a person would type it.
@@ -62,6 +66,21 @@ pub(crate) fn run(consent: Consent) -> ExitCode {
     if lacks_server { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
+/// `cargo xtask peers`
+pub(crate) fn run_peers(consent: Consent) -> ExitCode {
+    let mut plan = Plan::default();
+    for peer in peers::ALL {
+        plan.offer_driver(peers::FOLDER, peer, consent);
+    }
+    let missing = plan.carry_out();
+    let is_missing = |name| missing.iter().any(|missing| missing.name == name);
+    for peer in peers::ALL.iter().filter(|peer| !is_missing(peer.name)) {
+        println!("{}: there", peer.name);
+    }
+    missing.iter().for_each(|missing| println!("{missing}"));
+    if missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
 impl Plan {
     /// Plans everything that tests can use.
     pub(crate) fn everything(consent: Consent) -> Plan {
@@ -70,7 +89,7 @@ impl Plan {
             plan.offer(tool.program, Machine::here().tool(tool), consent, move || lacks(tool));
         }
         for client in interop::ALL {
-            plan.offer_driver(client, consent);
+            plan.offer_driver(INTEROP, client, consent);
         }
         plan
     }
@@ -116,7 +135,8 @@ impl Plan {
         }
     }
 
-    fn offer_driver(&mut self, client: &'static interop::Listing, consent: Consent) {
+    /// Offers to build a driver in the folder `drivers` of `target`.
+    fn offer_driver(&mut self, drivers: &str, client: &'static interop::Listing, consent: Consent) {
         let name = client.name;
         let Some(driver) = &client.driver else {
             self.come_along.push(client);
@@ -126,7 +146,7 @@ impl Plan {
             self.missing.push(Missing { name, why });
             return;
         }
-        let folder = foreign::folder(client);
+        let folder = foreign::folder(drivers, client);
         if driver.is_built(&folder) {
             return;
         }

@@ -10,10 +10,12 @@ use crate::rounds::Measurement;
 use crate::servers::Target;
 use crate::site::Site;
 use crate::subjects::Kind;
+use crate::subjects::peers::Peer;
 use crate::workloads::commits::Commits;
 use crate::workloads::contenders::Contenders;
 use crate::workloads::cycles::Cycles;
 use crate::workloads::delay::Delay;
+use crate::workloads::driven::{DrivenCycles, DrivenHandOver};
 use crate::workloads::hand_over::HandOver;
 use crate::workloads::held::Held;
 use crate::workloads::loss::Loss;
@@ -21,6 +23,7 @@ use crate::workloads::metered::Metered;
 use crate::workloads::open_loop::{OpenLoop, Schedule};
 use crate::workloads::recovery::Recovery;
 use crate::workloads::renewal::{Renewals, Waiters};
+use crate::workloads::tolerant::Tolerant;
 use crate::workloads::waiting::Waiting;
 
 /// One participant.
@@ -82,12 +85,44 @@ async fn open_loops(site: &Site, percent: usize, kinds: &[Kind]) -> Outcome<Vec<
 /// Prepares what takes part in a case as this kind of subject.
 async fn of_kind(target: &Target, site: &Site, step: &Step, kind: Kind) -> Outcome<Vec<Entrant>> {
     let entrant = |subject, measurement| Entrant { subject, measurement };
+    if let Kind::Peer(peer) = kind {
+        return Ok(vec![of_peer(target, site, step, peer).await]);
+    }
     Ok(match step.case {
         Case::Renewal => vec![
             entrant(ALONE, renewals(site, None).await?),
             entrant(Kind::Ours.as_str(), renewals(site, Some(Waiters::MANY)).await?),
         ],
         _ => vec![entrant(kind.as_str(), measurement(target, site, step, kind).await?)],
+    })
+}
+
+/// Prepares a peer. If that fails, its row says so, and the others are measured.
+async fn of_peer(target: &Target, site: &Site, step: &Step, peer: Peer) -> Entrant {
+    let preparing = async {
+        match peer.program() {
+            Some(_) => driven(site, step, peer).await,
+            None => measurement(target, site, step, Kind::Peer(peer)).await,
+        }
+    };
+    let prepared = match tokio::time::timeout(PREPARATION, preparing).await {
+        Ok(prepared) => prepared,
+        Err(_) => Err("it was not ready in time".into()),
+    };
+    Entrant { subject: peer.name(), measurement: Box::new(Tolerant::of(prepared)) }
+}
+
+/// Starts the driver of a peer that is not in Rust.
+async fn driven(site: &Site, step: &Step, peer: Peer) -> Outcome<Box<dyn Measurement>> {
+    let text = step.case.to_string().replace(' ', ":");
+    let name = |n| site.name(&text, peer.name(), n);
+    Ok(match step.case {
+        Case::OwnNames { tasks } => {
+            let names: Vec<String> = (0..tasks).map(name).collect();
+            Box::new(DrivenCycles::new(peer, &site.url, &names).await?)
+        }
+        Case::HandOver => Box::new(DrivenHandOver::new(peer, &site.url, &name(0)).await?),
+        _ => return Err("drivers take part in own-names and hand-over only".into()),
     })
 }
 

@@ -82,8 +82,8 @@ pub(crate) fn of(
         }
         Case::ServerCpu { .. } => as_quick(args::Workload::ManyNames)?,
     };
-    // Peers are compared in runs of their own.
-    kinds.retain(|kind| *kind != Kind::Rslock);
+    // `peers` adds them where they are asked for.
+    kinds.retain(|kind| !matches!(kind, Kind::Peer(_)));
     Ok(kinds)
 }
 
@@ -121,7 +121,8 @@ mod tests {
             for case in workload.cases() {
                 for backend in [Backend::Memory, Backend::Redis, Backend::Redlock, Backend::Postgres] {
                     if let Ok(kinds) = of(case, backend, Wakes::Pushed, Origin::Started) {
-                        assert!(kinds.contains(&Kind::Ours) && !kinds.contains(&Kind::Rslock), "{case}");
+                        let has_peer = kinds.iter().any(|kind| matches!(kind, Kind::Peer(_)));
+                        assert!(kinds.contains(&Kind::Ours) && !has_peer, "{case}");
                     }
                 }
             }

@@ -10,6 +10,7 @@ mod fairness;
 mod lineup;
 mod machine;
 mod page;
+mod peers;
 mod plan;
 mod progress;
 mod report;

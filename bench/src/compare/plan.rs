@@ -6,6 +6,7 @@ use std::time::Duration;
 use lock_core::driver::Wakes;
 
 use super::lineup::{self, Origin};
+use super::peers;
 use super::report::NotRun;
 use super::secrets::shown;
 use super::workload::{Case, Workload};
@@ -13,6 +14,7 @@ use crate::Outcome;
 use crate::args::Compare;
 use crate::backend::Backend;
 use crate::servers::{self, Asked, Durability, KNOWN};
+use crate::subjects::peers::Peer;
 
 /// How thorough a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +38,8 @@ pub(crate) struct PlannedServer {
     pub(crate) asked: Asked,
     pub(crate) backend: Backend,
     pub(crate) durability: Durability,
+    /// The peers that are measured there.
+    pub(crate) peers: Vec<Peer>,
     pub(crate) steps: Vec<Step>,
     /// What can't be measured there, or is left out.
     pub(crate) left_out: Vec<NotRun>,
@@ -63,7 +67,7 @@ impl Plan {
             let name = name(&asked, durability);
             let same = servers.iter().filter(|server| server.asked_name() == name).count();
             let name = if same == 0 { name } else { format!("{name} ({})", same + 1) };
-            servers.push(PlannedServer::of(name, asked, durability, speed, &options.workloads)?);
+            servers.push(PlannedServer::of(name, asked, durability, speed, options)?);
         }
         Ok(Plan { servers })
     }
@@ -72,7 +76,10 @@ impl Plan {
     /// same plan.
     pub(crate) fn lines(&self) -> Vec<String> {
         let lines = |server: &PlannedServer| {
-            let line = |step: &Step| format!("{} for {} ms", server.key(step), step.length.as_millis());
+            let line = |step: &Step| {
+                let peers = peers::line(&peers::in_case(step.case, &server.peers));
+                format!("{} for {} ms{peers}", server.key(step), step.length.as_millis())
+            };
             server.steps.iter().map(line).collect::<Vec<_>>()
         };
         self.servers.iter().flat_map(lines).collect()
@@ -90,14 +97,25 @@ impl PlannedServer {
         asked: Asked,
         durability: Durability,
         speed: Speed,
-        workloads: &[Workload],
+        options: &Compare,
     ) -> Outcome<PlannedServer> {
         let backend = match &asked {
             Asked::Url(url) => Backend::of(url)?,
             Asked::Named(known) | Asked::Any(known) => known.backend,
         };
-        let mut server =
-            PlannedServer { name, asked, backend, durability, steps: Vec::new(), left_out: Vec::new() };
+        let mut server = PlannedServer {
+            name,
+            asked,
+            backend,
+            durability,
+            peers: Vec::new(),
+            steps: Vec::new(),
+            left_out: Vec::new(),
+        };
+        if options.peers {
+            server.add_peers();
+        }
+        let workloads = &options.workloads;
         let wanted = |workload: &Workload| workloads.is_empty() || workloads.contains(workload);
         for workload in Workload::ALL.into_iter().filter(wanted) {
             for case in workload.cases() {
@@ -107,10 +125,25 @@ impl PlannedServer {
         Ok(server)
     }
 
+    fn add_peers(&mut self) {
+        for peer in peers::of(self.backend) {
+            match peer.lack() {
+                None => self.peers.push(peer),
+                Some(why) => self.left_out.push(NotRun {
+                    server: self.name.clone(),
+                    workload: peers::not_run(peer),
+                    why,
+                }),
+            }
+        }
+    }
+
     fn add(&mut self, case: Case, speed: Speed) {
         let lineups =
             self.possible_wakes().iter().map(|wakes| lineup::of(case, self.backend, *wakes, self.origin()));
-        let why = match lineups.reduce(Result::or) {
+        let lineup = lineups.reduce(Result::or);
+        let subjects = lineup.as_ref().and_then(|lineup| lineup.as_ref().ok()).map_or(1, Vec::len);
+        let why = match lineup {
             Some(Err(why)) => Some(why),
             _ if self.durability == Durability::EveryWrite && !is_about_the_disk(case) => {
                 Some("what the disk adds is measured at own-names and hand-over")
@@ -120,7 +153,10 @@ impl PlannedServer {
         };
         match (why, length(case, speed)) {
             (None, Some(length)) => {
-                self.steps.push(Step { case, length, whole: length + preparation(case, self.backend) });
+                let peers = peers::in_case(case, &self.peers);
+                let length = peers::lengthened(length, subjects, peers.len());
+                let preparation = preparation(case, self.backend) + peers::preparation(&peers);
+                self.steps.push(Step { case, length, whole: length + preparation });
             }
             (Some(why), _) => self.leave_out(case, why),
             (None, None) => self.leave_out(case, "--quick leaves it out"),

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::claims::{ClaimReport, Played};
 use super::fairness::{jain, slowest_share};
 use super::machine::Machine;
+use super::peers::PeerReport;
 use crate::Outcome;
 use crate::tally::{By, Round, Tally};
 
@@ -118,6 +119,9 @@ pub(crate) struct Row {
     pub(crate) workload: String,
     pub(crate) parameters: BTreeMap<String, u64>,
     pub(crate) subject: String,
+    /// What it is and promises, if it is another library's lock.
+    #[serde(default)]
+    pub(crate) peer: Option<PeerReport>,
     pub(crate) per_s: f64,
     pub(crate) p50_us: Option<f64>,
     pub(crate) p90_us: Option<f64>,
@@ -215,6 +219,7 @@ impl Row {
             workload: String::new(),
             parameters: BTreeMap::new(),
             subject: subject.to_owned(),
+            peer: None,
             per_s: tally.rate(),
             p50_us: tally.percentile(50.0),
             p90_us: tally.percentile(90.0),

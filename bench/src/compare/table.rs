@@ -53,6 +53,9 @@ impl Display for Table<'_> {
             for (name, figure) in &row.extra {
                 writeln!(f, "{:server$} {:case$}   {name} = {figure:.3}", "", "")?;
             }
+            if let Some(peer) = &row.peer {
+                writeln!(f, "{:server$} {:case$}   without {}", "", "", peer.lacking())?;
+            }
         }
         for not in &report.not_run {
             writeln!(f, "not run: {}, {}: {}", not.server, not.workload, not.why)?;

@@ -2,16 +2,57 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::time::Duration;
 
-use etcd_client::{Client, ConnectOptions};
+use etcd_client::{Client, ConnectOptions, LeaseClient};
 use lock_core::driver::Location;
+use tokio::task::AbortHandle;
 
 use crate::Outcome;
+use crate::subjects::TTL;
 
 /// Connects to the first member that the URL names, as the library connects to one member at a time.
 pub(crate) async fn connect(url: &str) -> Outcome<Client> {
     let member = format!("http://{}", first(url)?);
     Ok(Client::connect([member], Some(ConnectOptions::new().with_require_leader(true))).await?)
+}
+
+/// How often a lease is kept alive, as the library does.
+const BEAT: Duration = Duration::from_secs(TTL.as_secs() / 3);
+
+/// A lease that is kept alive until this is dropped.
+pub(crate) struct Lease {
+    id: i64,
+    heartbeat: AbortHandle,
+}
+
+impl Lease {
+    pub(crate) async fn grant(client: &Client) -> Outcome<Lease> {
+        let mut leases = client.lease_client();
+        let id = leases.grant(i64::try_from(TTL.as_secs())?, None).await?.id();
+        let heartbeat = tokio::spawn(keep_alive(leases, id)).abort_handle();
+        Ok(Lease { id, heartbeat })
+    }
+
+    pub(crate) fn id(&self) -> i64 {
+        self.id
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.heartbeat.abort();
+    }
+}
+
+async fn keep_alive(mut leases: LeaseClient, lease: i64) {
+    let Ok((mut keeper, mut answers)) = leases.keep_alive(lease).await else { return };
+    loop {
+        tokio::time::sleep(BEAT).await;
+        if keeper.keep_alive().await.is_err() || answers.message().await.is_err() {
+            return;
+        }
+    }
 }
 
 /// Returns how many requests the member has received, messages of streams included. Uses HTTP/1.0, whose answers come

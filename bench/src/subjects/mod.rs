@@ -1,11 +1,11 @@
-//! What is compared: the library, its driver's floors, a peer, and schemes of texts.
+//! What is compared: the library, its driver's floors, its peers, and schemes of texts.
 
 mod floor;
 mod naive;
 mod no_token;
 mod one_lost;
 mod ours;
-mod rslock;
+pub(crate) mod peers;
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -16,6 +16,7 @@ use lock_naive::Scheme;
 use self::floor::postgres::Notifies;
 use self::floor::redlock::Rounds;
 use self::one_lost::{Lost, OneLost};
+use self::peers::Peer;
 use crate::Outcome;
 
 /// The ttl of every subject: the library's default.
@@ -36,8 +37,8 @@ pub(crate) enum Kind {
     OneRound,
     /// The raw driver locking without a token.
     NoToken,
-    /// The crate `rslock`.
-    Rslock,
+    /// Another library's lock.
+    Peer(Peer),
     /// The floor on PostgreSQL, except that it never notifies a client.
     NeverNotifies,
     /// The same, except that it notifies at each release.
@@ -47,14 +48,14 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Kind; 15] = [
+    /// All but the peers.
+    const OWN: [Kind; 14] = [
         Kind::Ours,
         Kind::OneDead,
         Kind::OneSilent,
         Kind::Floor,
         Kind::OneRound,
         Kind::NoToken,
-        Kind::Rslock,
         Kind::NeverNotifies,
         Kind::AlwaysNotifies,
         Kind::Naive(Scheme::UniqueIndex),
@@ -73,7 +74,7 @@ impl Kind {
             Kind::Floor => "floor",
             Kind::OneRound => "one-round",
             Kind::NoToken => "no-token",
-            Kind::Rslock => "rslock",
+            Kind::Peer(peer) => peer.name(),
             Kind::NeverNotifies => "never-notifies",
             Kind::AlwaysNotifies => "always-notifies",
             Kind::Naive(scheme) => scheme.name(),
@@ -91,8 +92,8 @@ impl Kind {
             Kind::NeverNotifies => Box::new(floor::postgres::Floor::connect(url, Notifies::Never).await?),
             Kind::AlwaysNotifies => Box::new(floor::postgres::Floor::connect(url, Notifies::Always).await?),
             Kind::NoToken => Box::new(no_token::NoToken::connect(url).await?),
-            Kind::Rslock => Box::new(rslock::Rslock::connect(url)?),
             Kind::Naive(scheme) => Box::new(naive::connect(scheme, url).await?),
+            Kind::Peer(peer) => peer.connect(url).await?,
         })
     }
 }
@@ -101,9 +102,8 @@ impl FromStr for Kind {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Kind, String> {
-        Kind::ALL
-            .into_iter()
-            .find(|kind| kind.as_str() == text)
+        let own = Kind::OWN.into_iter().find(|kind| kind.as_str() == text);
+        own.or_else(|| Peer::named(text).map(Kind::Peer))
             .ok_or_else(|| format!("there is no subject {text:?}"))
     }
 }

@@ -114,7 +114,7 @@ pub(super) struct Turns {
     pub(super) error: Option<String>,
 }
 
-fn slice_of(contenders: Vec<Turns>, length: Duration) -> Slice {
+pub(super) fn slice_of(contenders: Vec<Turns>, length: Duration) -> Slice {
     let mut slice = Slice::default();
     for Turns { in_time, waits, error } in contenders {
         slice.grants.push(in_time);

@@ -14,7 +14,7 @@ use crate::workloads::orders::Order;
 use crate::workloads::other_process::OtherProcess;
 
 /// How long the waiter has to begin its wait before the lock is released: several round trips on any machine.
-const SETTLE: Duration = Duration::from_millis(3);
+pub(super) const SETTLE: Duration = Duration::from_millis(3);
 
 /// Two processes of one subject.
 pub(crate) struct HandOver {
@@ -77,8 +77,13 @@ impl Measurement for HandOver {
             }
         }
         self.here()?.release().await?;
-        let took: u64 = slice.latencies.iter().sum();
-        slice.rate = slice.latencies.len() as f64 / Duration::from_nanos(took.max(1)).as_secs_f64();
+        slice.rate = rate(&slice);
         Ok(slice)
     }
+}
+
+/// Returns how many hand-overs there would be in a second if nothing else were done.
+pub(super) fn rate(slice: &Slice) -> f64 {
+    let took: u64 = slice.latencies.iter().sum();
+    slice.latencies.len() as f64 / Duration::from_nanos(took.max(1)).as_secs_f64()
 }

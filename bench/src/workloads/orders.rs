@@ -29,6 +29,8 @@ pub(super) enum Order {
     Leave,
     /// Take and release many names in as many loops, for this long.
     Loop(Duration),
+    /// Acquire and release all of its names at the same time, each again and again, for this long.
+    Cycle(Duration),
 }
 
 /// A reply of the other process.
@@ -41,7 +43,7 @@ pub(super) enum Reply {
     Released(Duration),
     /// How long each acquisition waited, in nanoseconds.
     Waited(Vec<u64>),
-    /// What each of its contenders did.
+    /// What each of its contenders did, or the cycles of each of its names.
     Competed(Vec<Turns>),
     /// How many cycles its loops did.
     Looped(u64),
@@ -60,6 +62,7 @@ impl fmt::Display for Order {
             Order::WaitAll => f.write_str("wait-all"),
             Order::Leave => f.write_str("leave"),
             Order::Loop(length) => write!(f, "loop {}", length.as_nanos()),
+            Order::Cycle(length) => write!(f, "cycle {}", length.as_nanos()),
         }
     }
 }
@@ -82,6 +85,7 @@ impl FromStr for Order {
             "wait-all" => Ok(Order::WaitAll),
             "leave" => Ok(Order::Leave),
             "loop" => Ok(Order::Loop(nanos(rest)?)),
+            "cycle" => Ok(Order::Cycle(nanos(rest)?)),
             _ => Err(format!("unknown order: {text:?}").into()),
         }
     }
@@ -178,6 +182,7 @@ mod tests {
             Order::WaitAll,
             Order::Leave,
             Order::Loop(nanos),
+            Order::Cycle(nanos),
         ] {
             assert_eq!(order.to_string().parse::<Order>().unwrap(), order);
         }

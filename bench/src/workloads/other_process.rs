@@ -3,12 +3,14 @@
 use std::process::Stdio;
 use std::time::Duration;
 
+use lock_core::driver::Location;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::runtime::Handle;
 
 use crate::Outcome;
 use crate::subjects::Kind;
+use crate::subjects::peers::Peer;
 use crate::workloads::contenders::Turns;
 use crate::workloads::orders::{Order, Reply};
 
@@ -21,21 +23,33 @@ pub(super) struct OtherProcess {
 
 impl OtherProcess {
     pub(super) async fn start(kind: Kind, url: &str, name: &str) -> Outcome<OtherProcess> {
-        let mut process = Command::new(std::env::current_exe()?)
+        let mut command = Command::new(std::env::current_exe()?);
+        command
             .arg("hand-over-side")
             // As many as this process has.
-            .args(["--threads", &Handle::current().metrics().num_workers().to_string()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()?;
+            .args(["--threads", &Handle::current().metrics().num_workers().to_string()]);
+        OtherProcess::begin(command, &format!("{}\n{name}\n{url}\n", kind.as_str())).await
+    }
+
+    /// Starts the driver of another library's lock, with these names.
+    pub(super) async fn driver(peer: Peer, url: &str, names: &[String]) -> Outcome<OtherProcess> {
+        let program = peer.program().ok_or_else(|| format!("{} has no driver", peer.name()))?;
+        // The parameters of the URL are for our backend.
+        let (names, location) = (names.join(" "), Location::parse(url)?);
+        let head = format!("{}\n{names}\n{}\n", peer.name(), location.base());
+        OtherProcess::begin(program.command()?, &head).await
+    }
+
+    /// Starts a process, tells it these lines, and waits until it is ready.
+    async fn begin(mut command: Command, head: &str) -> Outcome<OtherProcess> {
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
         let (Some(orders), Some(replies)) = (process.stdin.take(), process.stdout.take()) else {
             return Err("the other process has no pipes".into());
         };
         let replies = BufReader::new(replies).lines();
         let mut other = OtherProcess { orders, replies, process };
         // Not in its arguments: other users can see those, and the URL may hold a password.
-        other.say(&format!("{}\n{name}\n{url}\n", kind.as_str())).await?;
+        other.say(head).await?;
         match other.reply().await? {
             Reply::Ready => Ok(other),
             reply => Err(format!("the other process began with {reply:?}").into()),

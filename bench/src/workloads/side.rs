@@ -93,6 +93,7 @@ impl ProcessState {
             Order::Loop(length) => {
                 loops::run(self.subject.as_ref(), &self.name, length).await.map(Reply::Looped)
             }
+            Order::Cycle(_) => Err("only a driver of another library's lock does this".into()),
         }
     }
 

@@ -1,58 +1,34 @@
 //! etcd-client: the library's transactions under one lease, over one connection.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
-use etcd_client::{Client, EventType, KvClient, LeaseClient, WatchOptions, WatchStream};
+use etcd_client::{Client, EventType, KvClient, WatchOptions, WatchStream};
 use lock_core::{Owner, Random};
 use lock_etcd::floor::{Claim, Queue};
-use tokio::task::AbortHandle;
 
 use super::raw::{Calls, Cycles, Holder, Pushes};
 use crate::Outcome;
-use crate::raw::etcd::connect;
-use crate::subjects::{Side, Subject, TTL, Worker};
-
-/// How often the lease is kept alive, as the library does.
-const BEAT: Duration = Duration::from_secs(TTL.as_secs() / 3);
+use crate::raw::etcd::{Lease, connect};
+use crate::subjects::{Side, Subject, Worker};
 
 pub(super) struct Floor {
     client: Client,
-    lease: i64,
+    lease: Lease,
     random: Random,
-    heartbeat: AbortHandle,
 }
 
 impl Floor {
     pub(super) async fn connect(url: &str) -> Outcome<Floor> {
         let client = connect(url).await?;
-        let mut leases = client.lease_client();
-        let lease = leases.grant(i64::try_from(TTL.as_secs())?, None).await?.id();
-        let heartbeat = tokio::spawn(keep_alive(leases, lease)).abort_handle();
-        Ok(Floor { client, lease, random: Random::system(), heartbeat })
+        let lease = Lease::grant(&client).await?;
+        Ok(Floor { client, lease, random: Random::system() })
     }
 
     fn requests(&self, name: &str) -> Outcome<Arc<Requests>> {
         let queue = Queue::new(name, &self.random)?;
-        let (kv, lease, random) = (self.client.kv_client(), self.lease, self.random.clone());
+        let (kv, lease, random) = (self.client.kv_client(), self.lease.id(), self.random.clone());
         Ok(Arc::new(Requests { kv, lease, queue, random }))
-    }
-}
-
-async fn keep_alive(mut leases: LeaseClient, lease: i64) {
-    let Ok((mut keeper, mut answers)) = leases.keep_alive(lease).await else { return };
-    loop {
-        tokio::time::sleep(BEAT).await;
-        if keeper.keep_alive().await.is_err() || answers.message().await.is_err() {
-            return;
-        }
-    }
-}
-
-impl Drop for Floor {
-    fn drop(&mut self) {
-        self.heartbeat.abort();
     }
 }
 

@@ -1,0 +1,41 @@
+// Drives the mutex of etcd's own Go client. All names share one session, and so one lease.
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+)
+
+const (
+	ttlSeconds  = 30
+	dialTimeout = 5 * time.Second
+)
+
+func main() {
+	drive(func(_ context.Context, names []string, url string) ([]lock, error) {
+		client, err := clientv3.New(clientv3.Config{Endpoints: hosts(url), DialTimeout: dialTimeout})
+		if err != nil {
+			return nil, err
+		}
+		session, err := concurrency.NewSession(client, concurrency.WithTTL(ttlSeconds))
+		if err != nil {
+			return nil, err
+		}
+		locks := make([]lock, len(names))
+		for n, name := range names {
+			locks[n] = concurrency.NewMutex(session, name)
+		}
+		return locks, nil
+	})
+}
+
+// Returns the members that a URL such as etcd://host:port,host:port/ names.
+func hosts(url string) []string {
+	_, rest, _ := strings.Cut(url, "://")
+	authority, _, _ := strings.Cut(rest, "/")
+	return strings.Split(authority, ",")
+}
