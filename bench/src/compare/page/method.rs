@@ -100,6 +100,10 @@ fn described(workload: Workload) -> (&'static str, &'static str) {
             "A process that holds a lock with a short ttl is killed (-9), while a client of another process waits.",
             "From the kill to the grant.",
         ),
+        Workload::Claims => (
+            "Cases of the conformance suite, and scenes, are played on the schemes of the texts and on the library.",
+            "Nothing, or what the scene says.",
+        ),
         Workload::Loss => {
             ("The server is killed while 16 locks are held.", "From the kill to each signal of a loss.")
         }
