@@ -1,6 +1,7 @@
 //! sqlx on SQLite: the library's statements on as many connections, set up like the library's.
 
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use lock_core::{Owner, Random};
@@ -63,6 +64,8 @@ struct Statements {
 /// One acquisition.
 struct Claim {
     owner: Vec<u8>,
+    /// The wall clock, as the library's tokens have it. A row with an older one would be swept by the library's client.
+    token: i64,
     boot: Vec<u8>,
     now: i64,
 }
@@ -73,20 +76,20 @@ impl Calls for Statements {
 
     async fn claim(&self) -> Outcome<Claim> {
         let now = i64::try_from(shared_now().as_nanos())?;
-        Ok(Claim { owner: Owner::mint(&self.random).as_bytes().to_vec(), boot: vec![0; 16], now })
+        let token = i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros())?;
+        Ok(Claim { owner: Owner::mint(&self.random).as_bytes().to_vec(), token, boot: vec![0; 16], now })
     }
 
-    async fn take(&self, Claim { owner, boot, now }: &mut Claim) -> Outcome<bool> {
+    async fn take(&self, Claim { owner, token, boot, now }: &mut Claim) -> Outcome<bool> {
         let look = sqlx::query(LOOK).bind(&self.name);
         let held = look.fetch_all(&mut *self.connections.looks.lock().await).await?;
-        let take =
-            sqlx::query(TAKE).bind(&self.name).bind(&*owner).bind(*now / 1000 + 1).bind(&*boot).bind(*now);
+        let take = sqlx::query(TAKE).bind(&self.name).bind(&*owner).bind(*token).bind(&*boot).bind(*now);
         let take = take.bind(i64::try_from(TTL.as_nanos())?).bind("lock-bench");
         let taken = take.fetch_all(&mut *self.connections.writes.lock().await).await?;
         Ok(held.len() <= 1 && !taken.is_empty())
     }
 
-    async fn release(&self, Claim { owner, boot, now }: &mut Claim) -> Outcome<()> {
+    async fn release(&self, Claim { owner, boot, now, .. }: &mut Claim) -> Outcome<()> {
         let release = sqlx::query(RELEASE).bind(&self.name).bind(&*owner).bind(&*boot).bind(*now);
         match release.fetch_all(&mut *self.connections.writes.lock().await).await?.len() {
             1 => Ok(()),
