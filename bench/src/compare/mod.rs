@@ -1,6 +1,6 @@
 //! `compare`: every workload on every server, with one report at the end.
 //!
-//! [`plan`] says what is done, [`run`] does it, [`state`] keeps what was done, and [`report`] is what comes of it.
+//! [`plan`] says what is done, [`run`](mod@run) does it, [`state`] keeps what was done, and [`report`] is what comes of it.
 //! [`table`] and [`page`](mod@page) show it.
 
 mod claims;
