@@ -10,6 +10,8 @@ use crate::error::{Effect, Error, Result};
 ///
 /// The row is never removed, except when it is much older than any request that can still be on its way: a name
 /// without a row could not be told from one that has lost its row in between. A free lock is a row that says so.
+///
+/// [`compare_and_swap`] drops the futures of `look` and `swap` when the call's time, or its share of it, is over.
 pub trait Register: Send + Sync {
     /// What identifies a write: a revision, an ETag, a version. No two writes of a register have the same.
     ///
