@@ -167,3 +167,29 @@ impl Time for System {
         Box::pin(tokio::time::sleep(pause))
     }
 }
+
+/// The clock of a test's runtime that is paused: it stands still until all tasks wait.
+#[cfg(test)]
+#[derive(Debug)]
+struct Paused(tokio::time::Instant);
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "it is the clock of tests in virtual time")]
+impl Clock {
+    /// Returns a clock in virtual time, which begins now.
+    pub(crate) fn paused() -> Clock {
+        Clock::new(Paused(tokio::time::Instant::now()))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "it is the clock of tests in virtual time")]
+impl Time for Paused {
+    fn now(&self) -> Instant {
+        Instant::from_origin(self.0.elapsed())
+    }
+
+    fn timer(&self, pause: Duration) -> Timer {
+        Box::pin(tokio::time::sleep(pause))
+    }
+}

@@ -37,7 +37,7 @@ pub(crate) async fn open(url: String, context: Context) -> Result<SchemeDriver<F
     std::mem::forget(client);
     let mut info = info(NAME, Location::parse(&url)?.base(), Duration::from_millis(10)..=LONGEST);
     info.clock = "none: a lock ends when it is released, and after a crash of its holder never";
-    info.data_loss = "frees every lock; a release frees the lock whoever holds it".to_owned();
+    info.data_loss = "frees every lock; a release frees the lock of any holder".to_owned();
     Ok(SchemeDriver::new(locks, info, context))
 }
 
@@ -94,7 +94,7 @@ impl Claim for DocumentClaim {
         })
     }
 
-    /// Nothing has to be renewed. There is a document, whoever has inserted it.
+    /// Nothing has to be renewed. There is a document, of this client or of another.
     async fn renew(&mut self, ttl: Duration) -> Result<Renewal> {
         Ok(match self.locks.find(&self.request.name, &call(&self.request)).await? {
             Some(_) => Renewal::Held { valid_for: ttl, age: Duration::ZERO },

@@ -29,7 +29,7 @@ pub(crate) async fn open(url: String, context: Context) -> Result<SchemeDriver<S
     let mut info = info(NAME, &url, Duration::from_secs(1)..=LONGEST);
     info.clock =
         "the server's; a client that crashes between SETNX and EXPIRE leaves a lock that no clock ends";
-    info.data_loss = "frees every lock; a release frees the lock whoever holds it".to_owned();
+    info.data_loss = "frees every lock; a release frees the lock of any holder".to_owned();
     info.requests_per_hand_over = 3;
     Ok(SchemeDriver::new(Setnx(Arc::new(server)), info, context))
 }
@@ -71,7 +71,7 @@ impl Claim for SetnxClaim {
         Ok(Attempt::Granted(Grant::new(no_token(), self.request.ttl)))
     }
 
-    /// The scheme can't prolong a lease, so this reads what is left: of the key, whoever has set it.
+    /// The scheme can't prolong a lease, so this reads what is left of the key, also of another client's.
     async fn renew(&mut self, ttl: Duration) -> Result<Renewal> {
         let left: i64 = self.server.ask(&call(&self.request), redis::cmd("PTTL").arg(&self.key)).await?;
         Ok(match (left, u64::try_from(left)) {

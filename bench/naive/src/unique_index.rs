@@ -34,7 +34,7 @@ pub(crate) async fn open(url: String, context: Context) -> Result<SchemeDriver<U
     sqlx::query(TABLE).execute(&pool).await.map_err(failed)?;
     let mut info = info(NAME, &url, Duration::from_millis(10)..=LONGEST);
     info.clock = "none: a lock ends when it is released, and after a crash of its holder never";
-    info.data_loss = "frees every lock; a release frees the lock whoever holds it".to_owned();
+    info.data_loss = "frees every lock; a release frees the lock of any holder".to_owned();
     Ok(SchemeDriver::new(UniqueIndex(pool), info, context))
 }
 
@@ -87,7 +87,7 @@ impl Claim for RowClaim {
         }
     }
 
-    /// Nothing has to be renewed. There is a row, whoever has inserted it.
+    /// Nothing has to be renewed. There is a row, of this client or of another.
     async fn renew(&mut self, ttl: Duration) -> Result<Renewal> {
         Ok(match self.server.row(&self.request.name, &call(&self.request)).await? {
             Some(_) => Renewal::Held { valid_for: ttl, age: Duration::ZERO },

@@ -111,8 +111,10 @@ impl FromStr for Kind {
 /// One connection of a subject. Its workers and sides share it.
 #[async_trait]
 pub(crate) trait Subject: Send + Sync {
-    /// Returns a worker that takes and releases `name`, again and again.
-    async fn worker(&self, name: &str) -> Outcome<Box<dyn Worker>>;
+    /// Returns a worker that takes and releases `name`, again and again. By default its cycle is what a side does.
+    async fn worker(&self, name: &str) -> Outcome<Box<dyn Worker>> {
+        Ok(Box::new(BothInTurn(self.side(name).await?)))
+    }
 
     /// Returns one side of a hand-over of `name`.
     async fn side(&self, name: &str) -> Outcome<Box<dyn Side>>;
@@ -123,6 +125,17 @@ pub(crate) trait Subject: Send + Sync {
 pub(crate) trait Worker: Send {
     /// Acquires, waiting if need be, and releases.
     async fn cycle(&mut self) -> Outcome<()>;
+}
+
+/// A worker that acquires and releases as one side of a hand-over does.
+struct BothInTurn(Box<dyn Side>);
+
+#[async_trait]
+impl Worker for BothInTurn {
+    async fn cycle(&mut self) -> Outcome<()> {
+        self.0.acquire().await?;
+        self.0.release().await
+    }
 }
 
 /// What a process does with one name.

@@ -7,7 +7,7 @@ use sqlx::postgres::{PgAdvisoryLock, PgAdvisoryLockGuard, PgPool, PgPoolOptions}
 
 use crate::Outcome;
 use crate::raw;
-use crate::subjects::{Side, Subject, Worker};
+use crate::subjects::{Side, Subject};
 
 pub(super) struct AdvisoryLock {
     pool: PgPool,
@@ -21,20 +21,12 @@ impl AdvisoryLock {
         let pool = options.max_connections(connections).connect_with(raw::postgres::options(url)?).await?;
         Ok(AdvisoryLock { pool })
     }
-
-    fn named(&self, name: &str) -> Named {
-        Named { pool: self.pool.clone(), lock: PgAdvisoryLock::new(name), guard: None }
-    }
 }
 
 #[async_trait]
 impl Subject for AdvisoryLock {
-    async fn worker(&self, name: &str) -> Outcome<Box<dyn Worker>> {
-        Ok(Box::new(self.named(name)))
-    }
-
     async fn side(&self, name: &str) -> Outcome<Box<dyn Side>> {
-        Ok(Box::new(self.named(name)))
+        Ok(Box::new(Named { pool: self.pool.clone(), lock: PgAdvisoryLock::new(name), guard: None }))
     }
 }
 
@@ -43,14 +35,6 @@ struct Named {
     lock: PgAdvisoryLock,
     /// The lock and the connection that it occupies.
     guard: Option<PgAdvisoryLockGuard<PoolConnection<Postgres>>>,
-}
-
-#[async_trait]
-impl Worker for Named {
-    async fn cycle(&mut self) -> Outcome<()> {
-        self.acquire().await?;
-        self.release().await
-    }
 }
 
 #[async_trait]

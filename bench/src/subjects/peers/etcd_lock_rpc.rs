@@ -7,7 +7,7 @@ use etcd_client::{LockClient, LockOptions};
 
 use crate::Outcome;
 use crate::raw::etcd::{Lease, connect};
-use crate::subjects::{Side, Subject, Worker};
+use crate::subjects::{Side, Subject};
 
 pub(super) struct EtcdLockRpc {
     service: LockClient,
@@ -20,20 +20,17 @@ impl EtcdLockRpc {
         let lease = Arc::new(Lease::grant(&client).await?);
         Ok(EtcdLockRpc { service: client.lock_client(), lease })
     }
-
-    fn named(&self, name: &str) -> Named {
-        Named { service: self.service.clone(), lease: self.lease.clone(), name: name.to_owned(), key: None }
-    }
 }
 
 #[async_trait]
 impl Subject for EtcdLockRpc {
-    async fn worker(&self, name: &str) -> Outcome<Box<dyn Worker>> {
-        Ok(Box::new(self.named(name)))
-    }
-
     async fn side(&self, name: &str) -> Outcome<Box<dyn Side>> {
-        Ok(Box::new(self.named(name)))
+        Ok(Box::new(Named {
+            service: self.service.clone(),
+            lease: self.lease.clone(),
+            name: name.to_owned(),
+            key: None,
+        }))
     }
 }
 
@@ -44,14 +41,6 @@ struct Named {
     name: String,
     /// The key on the server while the lock is held.
     key: Option<Vec<u8>>,
-}
-
-#[async_trait]
-impl Worker for Named {
-    async fn cycle(&mut self) -> Outcome<()> {
-        self.acquire().await?;
-        self.release().await
-    }
 }
 
 #[async_trait]

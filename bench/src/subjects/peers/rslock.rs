@@ -6,7 +6,7 @@ use rslock::{LockGuard, LockManager};
 
 use crate::Outcome;
 use crate::raw::redis::Server;
-use crate::subjects::{Side, Subject, TTL, Worker};
+use crate::subjects::{Side, Subject, TTL};
 
 pub(super) struct Rslock {
     manager: LockManager,
@@ -18,20 +18,12 @@ impl Rslock {
         let client = Server::at(url)?.client(ProtocolVersion::RESP2)?;
         Ok(Rslock { manager: LockManager::from_clients(vec![client]) })
     }
-
-    fn named(&self, name: &str) -> Named {
-        Named { manager: self.manager.clone(), name: name.to_owned(), guard: None }
-    }
 }
 
 #[async_trait]
 impl Subject for Rslock {
-    async fn worker(&self, name: &str) -> Outcome<Box<dyn Worker>> {
-        Ok(Box::new(self.named(name)))
-    }
-
     async fn side(&self, name: &str) -> Outcome<Box<dyn Side>> {
-        Ok(Box::new(self.named(name)))
+        Ok(Box::new(Named { manager: self.manager.clone(), name: name.to_owned(), guard: None }))
     }
 }
 
@@ -39,15 +31,6 @@ struct Named {
     manager: LockManager,
     name: String,
     guard: Option<LockGuard>,
-}
-
-#[async_trait]
-impl Worker for Named {
-    async fn cycle(&mut self) -> Outcome<()> {
-        let guard = self.manager.acquire(self.name.as_str(), TTL).await?;
-        guard.release().await;
-        Ok(())
-    }
 }
 
 #[async_trait]

@@ -5,7 +5,7 @@ use zookeeper_client::{Acls, Client, CreateMode, LockOptions, LockPrefix, OwnedL
 
 use crate::Outcome;
 use crate::raw::zookeeper::connect;
-use crate::subjects::{Side, Subject, Worker};
+use crate::subjects::{Side, Subject};
 
 /// Not the library's folder: the two would count each other's nodes.
 const FOLDER: &str = "/lock-bench-peers";
@@ -18,20 +18,12 @@ impl ZooKeeperClient {
     pub(super) async fn connect(url: &str) -> Outcome<ZooKeeperClient> {
         Ok(ZooKeeperClient { client: connect(url).await? })
     }
-
-    fn named(&self, name: &str) -> Named {
-        Named { client: self.client.clone(), directory: format!("{FOLDER}/{name}"), held: None }
-    }
 }
 
 #[async_trait]
 impl Subject for ZooKeeperClient {
-    async fn worker(&self, name: &str) -> Outcome<Box<dyn Worker>> {
-        Ok(Box::new(self.named(name)))
-    }
-
     async fn side(&self, name: &str) -> Outcome<Box<dyn Side>> {
-        Ok(Box::new(self.named(name)))
+        Ok(Box::new(Named { client: self.client.clone(), directory: format!("{FOLDER}/{name}"), held: None }))
     }
 }
 
@@ -39,14 +31,6 @@ struct Named {
     client: Client,
     directory: String,
     held: Option<OwnedLockClient>,
-}
-
-#[async_trait]
-impl Worker for Named {
-    async fn cycle(&mut self) -> Outcome<()> {
-        self.acquire().await?;
-        self.release().await
-    }
 }
 
 #[async_trait]

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use super::*;
-use crate::clock::{Clock, Instant, Time, Timer};
+use crate::clock::Clock;
 use crate::error::ErrorKind;
 
 const fn ms(n: u64) -> Duration {
@@ -15,26 +15,6 @@ const fn ms(n: u64) -> Duration {
 /// How long a request takes to the server, and an answer back.
 const TRIP: Duration = ms(5);
 const PATIENCE: Duration = ms(800);
-
-/// The paused clock of the test's runtime.
-#[derive(Debug)]
-struct Virtual(tokio::time::Instant);
-
-#[allow(clippy::disallowed_methods, reason = "the virtual clock is made of these")]
-impl Time for Virtual {
-    fn now(&self) -> Instant {
-        Instant::from_origin(self.0.elapsed())
-    }
-
-    fn timer(&self, pause: Duration) -> Timer {
-        Box::pin(tokio::time::sleep(pause))
-    }
-}
-
-#[allow(clippy::disallowed_methods, reason = "the virtual clock begins here")]
-fn clock() -> Clock {
-    Clock::new(Virtual(tokio::time::Instant::now()))
-}
 
 /// What happens to a request. A request without a fault is done and answered.
 enum Fault {
@@ -91,7 +71,7 @@ struct Memory {
 
 impl Memory {
     fn new() -> Memory {
-        Memory { clock: clock(), state: Arc::default() }
+        Memory { clock: Clock::paused(), state: Arc::default() }
     }
 
     /// Lets these things happen to the swaps, one after the other.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use self::server::{Server, Topic};
 use super::Feed;
-use crate::clock::{Clock, Instant, Time, Timer};
+use crate::clock::Clock;
 use crate::driver::call::Call;
 use crate::driver::hub::Subscription;
 use crate::driver::request::Context;
@@ -22,21 +22,6 @@ use crate::random::Random;
 const PATIENCE: Duration = Duration::from_secs(5);
 const MS: Duration = Duration::from_millis(1);
 
-/// The paused clock of the test's runtime.
-#[derive(Debug)]
-struct Virtual(tokio::time::Instant);
-
-#[allow(clippy::disallowed_methods, reason = "the virtual clock is made of these")]
-impl Time for Virtual {
-    fn now(&self) -> Instant {
-        Instant::from_origin(self.0.elapsed())
-    }
-
-    fn timer(&self, pause: Duration) -> Timer {
-        Box::pin(tokio::time::sleep(pause))
-    }
-}
-
 /// A client with its feed, and its server.
 struct Scene {
     server: Server,
@@ -45,9 +30,8 @@ struct Scene {
 }
 
 impl Scene {
-    #[allow(clippy::disallowed_methods, reason = "the virtual clock is made of these")]
     fn new() -> Scene {
-        let clock = Clock::new(Virtual(tokio::time::Instant::now()));
+        let clock = Clock::paused();
         let server = Server::new(clock.clone());
         let context = Context::new(clock.clone(), Random::system(), PATIENCE);
         Scene { feed: Arc::new(Feed::new(server.clone(), context)), server, clock }
