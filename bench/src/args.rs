@@ -31,6 +31,8 @@ pub(crate) enum Command {
     Compare(Compare),
     /// Makes report.html anew from the report.json of an earlier run of `compare`.
     Page(Page),
+    /// Makes docs/compare and the README's table of figures from an earlier run of `compare`.
+    Publish(Publish),
     /// Holds many locks at once and does nothing else; reports what that costs, and whether a lock was lost.
     Hold(Hold),
     /// Plays the documents' argument about Redlock on five real servers: what goes wrong, and what harm it does.
@@ -93,6 +95,19 @@ pub(crate) struct Page {
     /// The folder of the run
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Publish {
+    /// The folder of the run
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+    /// The folder that gets the report and its pages
+    #[arg(long, value_name = "DIR", default_value = "docs/compare")]
+    pub(crate) to: PathBuf,
+    /// The page that gets the table
+    #[arg(long, value_name = "FILE", default_value = "README.md")]
+    pub(crate) readme: PathBuf,
 }
 
 #[derive(Debug, Group)]

@@ -2,9 +2,9 @@
 
 use mongodb::bson::{Document, doc};
 use redis::aio::MultiplexedConnection;
-use sqlx::Row;
 use sqlx::mysql::MySqlConnection;
 use sqlx::postgres::PgConnection;
+use sqlx::{AssertSqlSafe, Row};
 
 use crate::Outcome;
 use crate::backend::Backend;
@@ -23,6 +23,11 @@ pub(crate) enum Counter {
 }
 
 impl Counter {
+    /// Begins to count the requests to the server.
+    ///
+    /// # Errors
+    ///
+    /// If the server doesn't count them.
     pub(crate) async fn of(backend: Backend, url: &str) -> Outcome<Counter> {
         Ok(match backend {
             Backend::Redis => Counter::Redis(vec![raw::redis::Server::at(url)?.connect().await?]),
@@ -34,7 +39,7 @@ impl Counter {
                 Counter::Redis(connections)
             }
             Backend::MySql => Counter::MySql(raw::mysql::connect(url).await?),
-            Backend::Postgres => Counter::Postgres(raw::postgres::connect(url).await?),
+            Backend::Postgres => Counter::Postgres(postgres(url).await?),
             Backend::Mongo => Counter::Mongo(raw::mongo::connect(url).await?),
             Backend::Etcd => Counter::Etcd(url.to_owned()),
             Backend::ZooKeeper => Counter::ZooKeeper(url.to_owned()),
@@ -43,15 +48,13 @@ impl Counter {
     }
 
     /// Returns the number of requests since the server's start; this one may be among them.
-    pub(crate) async fn read(&mut self) -> Outcome<u64> {
+    pub(crate) async fn read(&mut self, feeds: Feeds) -> Outcome<u64> {
         match self {
             Counter::Redis(connections) => {
                 let mut all = 0;
                 for connection in connections {
-                    let info: String = redis::cmd("INFO").arg("stats").query_async(connection).await?;
-                    let count = info.lines().find_map(|line| line.strip_prefix("total_commands_processed:"));
-                    let count = count.ok_or("INFO doesn't say how many commands there were")?;
-                    all += count.trim().parse::<u64>()?;
+                    let info: String = redis::cmd("INFO").arg("commandstats").query_async(connection).await?;
+                    all += sent_by_clients(&info);
                 }
                 Ok(all)
             }
@@ -60,9 +63,7 @@ impl Counter {
                 Ok(row.try_get::<String, _>(1)?.parse()?)
             }
             Counter::Postgres(connection) => {
-                // Each statement of the library is a transaction.
-                let sum = "SELECT sum(xact_commit + xact_rollback)::bigint FROM pg_stat_database";
-                let row = sqlx::query(sum).fetch_one(connection).await?;
+                let row = sqlx::query(CALLS).fetch_one(connection).await?;
                 Ok(u64::try_from(row.try_get::<i64, _>(0)?)?)
             }
             Counter::Etcd(url) => raw::etcd::requests(url),
@@ -71,13 +72,93 @@ impl Counter {
                 let status = client.database("admin").run_command(doc! { "serverStatus": 1 }).await?;
                 let counters: &Document = status.get_document("opcounters")?;
                 let of = |name: &str| counters.get(name).and_then(as_count).unwrap_or(0);
-                Ok(["command", "query", "getmore"].into_iter().map(of).sum())
+                let fetched = match feeds {
+                    Feeds::Counted => of("getmore"),
+                    Feeds::LeftOut => 0,
+                };
+                Ok(of("command") + of("query") + fetched)
             }
         }
     }
+
+    /// Ends the counting, where it costs the server something.
+    pub(crate) async fn end(self) -> Outcome<()> {
+        if let Counter::Postgres(mut connection) = self {
+            counts_if_started_here(&mut connection, "none").await?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether the requests count by which a client of MongoDB fetches what was pushed to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Feeds {
+    Counted,
+    LeftOut,
+}
+
+/// The commands that clients of this library send to Redis. Those that its scripts call are in the server's counts, too.
+const SENT: [&str; 8] =
+    ["evalsha", "eval", "script|load", "subscribe", "unsubscribe", "ssubscribe", "sunsubscribe", "ping"];
+
+/// Adds the calls of these commands up, from lines as `cmdstat_evalsha:calls=12,usec=…`.
+fn sent_by_clients(info: &str) -> u64 {
+    let calls = |line: &str| {
+        let (command, figures) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
+        let count = figures.split(',').next()?.trim();
+        SENT.contains(&command).then(|| count.parse::<u64>().ok()).flatten()
+    };
+    info.lines().filter_map(calls).sum()
+}
+
+/// The setting of a PostgreSQL that this program has started, which may be told to count.
+pub(crate) const STARTED_HERE: &str = "lock_bench.started_here=on";
+
+/// The server's count of transactions comes up to ten seconds late; this one is at hand.
+const CALLS: &str = "SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements";
+
+/// Connects to a PostgreSQL that counts statements, and lets it count if it was started by this program.
+async fn postgres(url: &str) -> Outcome<PgConnection> {
+    let mut connection = raw::postgres::connect(url).await?;
+    counts_if_started_here(&mut connection, "top").await?;
+    match sqlx::query(CALLS).fetch_one(&mut connection).await {
+        Ok(_) => Ok(connection),
+        Err(error) => {
+            Err(format!("pg_stat_statements, which counts statements, can't be read: {error}").into())
+        }
+    }
+}
+
+/// Sets which statements a PostgreSQL counts. Changes nothing on a server that this program has not started.
+async fn counts_if_started_here(connection: &mut PgConnection, which: &'static str) -> Outcome<()> {
+    let setting = "SELECT coalesce(current_setting('lock_bench.started_here', true), 'off')";
+    let started_here: String = sqlx::query(setting).fetch_one(&mut *connection).await?.try_get(0)?;
+    if started_here == "on" {
+        let set = format!("ALTER SYSTEM SET pg_stat_statements.track = '{which}'");
+        for statement in
+            ["CREATE EXTENSION IF NOT EXISTS pg_stat_statements", &set, "SELECT pg_reload_conf()"]
+        {
+            sqlx::query(AssertSqlSafe(statement)).execute(&mut *connection).await?;
+        }
+    }
+    Ok(())
 }
 
 fn as_count(value: &mongodb::bson::Bson) -> Option<u64> {
     let count = value.as_i64().or_else(|| value.as_i32().map(i64::from))?;
     u64::try_from(count).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_script_calls_is_no_request() {
+        let info = "# Commandstats\r\ncmdstat_evalsha:calls=12,usec=90,usec_per_call=7.50\r\n\
+                    cmdstat_set:calls=5,usec=9,usec_per_call=1.80\r\ncmdstat_script|load:calls=2,usec=1\r\n\
+                    cmdstat_subscribe:calls=3,usec=4,rejected_calls=0\r\n";
+        assert_eq!(sent_by_clients(info), 17);
+        assert_eq!(sent_by_clients(""), 0);
+    }
 }

@@ -64,6 +64,7 @@ async fn run(command: Command) -> Outcome<ExitCode> {
     match command {
         Command::Compare(options) => return compare::run(options).await,
         Command::Page(options) => compare::page(&options),
+        Command::Publish(options) => compare::publish(&options),
         Command::Quick(options) => quick::run(options).await,
         Command::Hold(options) => hold::run(options).await,
         Command::Argue(options) => argument::run(options).await,

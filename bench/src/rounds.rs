@@ -34,6 +34,9 @@ impl Pace {
     /// For what takes some time to begin.
     pub(crate) const SLOW: Pace =
         Pace { slice: Duration::from_secs(1), fewest_rounds: 4, warm_up: Duration::from_millis(500) };
+    /// For crowds, in which each waits for many others.
+    pub(crate) const CROWDED: Pace =
+        Pace { slice: Duration::from_secs(1), fewest_rounds: 3, warm_up: Duration::from_millis(300) };
     /// For programs, which have to start first.
     pub(crate) const PROGRAMS: Pace =
         Pace { slice: Duration::from_secs(1), fewest_rounds: 1, warm_up: Duration::from_millis(500) };

@@ -11,6 +11,7 @@ use tempfile::TempDir;
 
 use crate::Outcome;
 use crate::backend::Backend;
+use crate::counter;
 
 /// A server, a file or a memory store that is measured.
 pub(crate) struct Target {
@@ -41,8 +42,17 @@ pub(crate) struct Known {
     args: &'static [&'static str],
 }
 
-/// Room for the connections of `renewal`.
-const MANY_CONNECTIONS: &[&str] = &["-c", "max_connections=400"];
+/// Room for the connections of `renewal`, and what the counter of requests needs.
+const POSTGRES: &[&str] = &[
+    "-c",
+    "max_connections=400",
+    "-c",
+    "shared_preload_libraries=pg_stat_statements",
+    "-c",
+    "pg_stat_statements.track=none",
+    "-c",
+    counter::STARTED_HERE,
+];
 
 pub(crate) const KNOWN: [Known; 12] = [
     Known::new("memory", Backend::Memory, None),
@@ -51,8 +61,8 @@ pub(crate) const KNOWN: [Known; 12] = [
     Known::new("redlock", Backend::Redlock, Some(&Redis)).of_five(),
     Known::new("mariadb", Backend::MySql, Some(&MySql::MariaDb)),
     Known::new("mysql", Backend::MySql, Some(&MySql::MySql)),
-    Known::new("postgres", Backend::Postgres, Some(&Postgres::Installed)).with(MANY_CONNECTIONS),
-    Known::new("postgres-unstable", Backend::Postgres, Some(&Postgres::Unstable)).with(MANY_CONNECTIONS),
+    Known::new("postgres", Backend::Postgres, Some(&Postgres::Installed)).with(POSTGRES),
+    Known::new("postgres-unstable", Backend::Postgres, Some(&Postgres::Unstable)).with(POSTGRES),
     Known::new("mongodb", Backend::Mongo, Some(&MongoDb)),
     Known::new("mongodb-alone", Backend::Mongo, Some(&StandaloneMongoDb)),
     Known::new("etcd", Backend::Etcd, Some(&Etcd)),

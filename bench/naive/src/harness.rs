@@ -83,8 +83,9 @@ pub fn url_of<'a>(urls: impl IntoIterator<Item = &'a str>) -> String {
     match urls.into_iter().collect::<Vec<_>>()[..] {
         [url] => url.to_owned(),
         ref several => {
-            let hosts = several.iter().map(|url| url.trim_start_matches("redis://"));
-            format!("redlock://{}", hosts.collect::<Vec<_>>().join(","))
+            let host =
+                |url: &'a str| url.trim_start_matches("redis://").split('/').next().unwrap_or_default();
+            format!("redlock://{}", several.iter().copied().map(host).collect::<Vec<_>>().join(","))
         }
     }
 }
@@ -168,4 +169,15 @@ async fn delete_document(url: &str, name: &Name) -> u64 {
 async fn delete_key(url: &str, key: &str) -> u64 {
     let mut admin = RedisAdmin::of(url).await;
     redis::cmd("DEL").arg(key).query_async(admin.connection()).await.expect("DEL")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_servers_are_one_url_of_their_hosts() {
+        assert_eq!(url_of(["redis://a:1/"]), "redis://a:1/");
+        assert_eq!(url_of(["redis://a:1/", "redis://b:2"]), "redlock://a:1,b:2");
+    }
 }

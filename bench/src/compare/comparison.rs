@@ -21,6 +21,8 @@ impl Comparison {
     pub(super) fn of(case: Case) -> Comparison {
         let floor = Kind::Floor.as_str();
         let (base, figures, pace) = match case {
+            Case::OwnNames { tasks: 512.. } => (floor, Figures::RateAndLatencies, Pace::CROWDED),
+            Case::OneName { contenders: 64.., .. } => (floor, Figures::Rate, Pace::CROWDED),
             Case::OwnNames { .. } | Case::OpenLoop { .. } | Case::HandOver => {
                 (floor, Figures::RateAndLatencies, Pace::QUICK)
             }

@@ -1,18 +1,20 @@
 //! `compare`: every workload on every server, with one report at the end.
 //!
 //! [`plan`] says what is done, [`run`](mod@run) does it, [`state`] keeps what was done, and [`report`] is what comes of it.
-//! [`table`] and [`page`](mod@page) show it.
+//! [`table`], [`page`](mod@page) and [`publication`] show it.
 
 mod claims;
 mod comparison;
 mod entrants;
 mod fairness;
+mod figures;
 mod lineup;
 mod machine;
 mod page;
 mod peers;
 mod plan;
 mod progress;
+mod publication;
 mod report;
 mod run;
 mod secrets;
@@ -69,6 +71,13 @@ pub(crate) async fn run(options: Compare) -> Outcome<ExitCode> {
 pub(crate) fn page(options: &args::Page) -> Outcome<()> {
     let page = page::write(&Report::read(&options.folder)?, &options.folder)?;
     println!("{}", page.display());
+    Ok(())
+}
+
+/// Makes the repository's copy of an earlier run.
+pub(crate) fn publish(options: &args::Publish) -> Outcome<()> {
+    publication::write(&Report::read(&options.folder)?, &options.to, &options.readme)?;
+    println!("{}, {}", options.to.display(), options.readme.display());
     Ok(())
 }
 

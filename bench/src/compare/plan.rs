@@ -260,7 +260,9 @@ const HELD_IN_QUICK: [usize; 1] = [1_000];
 /// Returns how long a case is measured; `None` if it is left out.
 fn length(case: Case, speed: Speed) -> Option<Duration> {
     let (quick, thorough) = match case {
+        Case::OwnNames { tasks: 512.. } => (Some(2400), 12_000),
         Case::OwnNames { .. } => (Some(1000), 12_000),
+        Case::OneName { contenders: 64.., .. } => (Some(4000), 12_000),
         Case::OneName { .. } => (Some(1200), 12_000),
         Case::HandOver => (Some(1000), 12_000),
         Case::Delay => (Some(4000), 16_000),

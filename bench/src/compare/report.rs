@@ -280,7 +280,7 @@ mod tests {
             tally.add(Slice {
                 latencies: vec![latency; 4],
                 rate,
-                grants: vec![1, 3],
+                grants: vec![10, 30],
                 extra: vec![("requests_per_hand_over", 2.0)],
                 ..Slice::default()
             });

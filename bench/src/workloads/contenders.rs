@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 
 use crate::Outcome;
 use crate::backend::Backend;
-use crate::counter::Counter;
+use crate::counter::{Counter, Feeds};
 use crate::rounds::Measurement;
 use crate::subjects::{Kind, Side, Subject};
 use crate::tally::Slice;
@@ -50,14 +50,15 @@ impl Contenders {
         };
         let counter = match backend {
             Backend::Memory | Backend::Sqlite => None,
-            _ => Some(Counter::of(backend, url).await?),
+            // A server that was there already may not count.
+            _ => Counter::of(backend, url).await.ok(),
         };
         Ok(Contenders { place, counter })
     }
 
     async fn requests(&mut self) -> Outcome<Option<u64>> {
         match &mut self.counter {
-            Some(counter) => Ok(Some(counter.read().await?)),
+            Some(counter) => Ok(Some(counter.read(Feeds::LeftOut).await?)),
             None => Ok(None),
         }
     }
@@ -78,6 +79,13 @@ impl Measurement for Contenders {
             slice.extra.push(("requests_per_hand_over", after.saturating_sub(before) as f64 / grants as f64));
         }
         Ok(slice)
+    }
+
+    async fn end(self: Box<Self>) -> Outcome<()> {
+        match self.counter {
+            Some(counter) => counter.end().await,
+            None => Ok(()),
+        }
     }
 }
 

@@ -12,13 +12,12 @@ use crate::tally::Slice;
 /// Locks that one client of this process holds.
 pub(crate) struct Held {
     holding: Holding,
-    locks: usize,
     ttl: Duration,
 }
 
 impl Held {
     pub(crate) async fn new(url: &str, locks: usize, ttl: Duration) -> Outcome<Held> {
-        Ok(Held { holding: Holding::begin(url, locks, ttl).await?, locks, ttl })
+        Ok(Held { holding: Holding::begin(url, locks, ttl).await?, ttl })
     }
 }
 
@@ -31,8 +30,6 @@ impl Measurement for Held {
         slice.errors.extend((0..idle.losses).map(|_| "a lock was lost although it was renewed".to_owned()));
         slice.extra = vec![("ttl_ms", self.ttl.as_secs_f64() * 1e3), ("troubles", idle.troubles as f64)];
         slice.extra.extend(idle.share_of_a_core().map(|share| ("core_share", share)));
-        let each = self.holding.bytes.map(|bytes| bytes as f64 / self.locks as f64);
-        slice.extra.extend(each.map(|bytes| ("bytes_per_lock", bytes)));
         Ok(slice)
     }
 

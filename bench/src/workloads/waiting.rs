@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use crate::Outcome;
 use crate::backend::Backend;
-use crate::counter::Counter;
+use crate::counter::{Counter, Feeds};
 use crate::rounds::Measurement;
 use crate::subjects::{Kind, Side};
 use crate::tally::Slice;
@@ -48,9 +48,9 @@ impl Waiting {
 
     /// Measures how many requests the server gets in a second, from all clients.
     async fn rate(&mut self, window: Duration) -> Outcome<f64> {
-        let (began, before) = (Instant::now(), self.counter.read().await?);
+        let (began, before) = (Instant::now(), self.counter.read(Feeds::Counted).await?);
         tokio::time::sleep(window).await;
-        let after = self.counter.read().await?;
+        let after = self.counter.read(Feeds::Counted).await?;
         Ok(after.saturating_sub(before) as f64 / began.elapsed().as_secs_f64())
     }
 }
@@ -73,5 +73,9 @@ impl Measurement for Waiting {
         }
         self.holder.release().await?;
         Ok(Slice { rate: (busy - idle).max(0.0) / self.processes.len() as f64, ..Slice::default() })
+    }
+
+    async fn end(self: Box<Self>) -> Outcome<()> {
+        self.counter.end().await
     }
 }

@@ -2,11 +2,11 @@
 //! costs.
 
 use super::backends::character;
-use super::figures::{extra, figure, micros, millis, number, ours};
 use super::html::{Html, details, element, list, paragraph, section};
 use super::needs::measure;
 use super::table::{Cell, Column, Layout, Row, Table};
 use crate::backend::Backend;
+use crate::compare::figures::{extra, figure, micros, millis, number, ours};
 use crate::compare::report::{Promises, Report, ServerReport};
 use crate::compare::workload::Case;
 

@@ -1,10 +1,10 @@
 //! A plot of how latencies are distributed: a band for each server, over one logarithmic axis of time.
 
 use super::dots::{LEFT, grid, shortened, x};
-use super::figures::{micros, of_subject, ours};
 use super::html::{Html, details, element};
 use super::svg::{self, Axis, PathEnd, Point, WIDTH, at};
 use super::table::{Cell, Column, Layout, Table};
+use crate::compare::figures::{micros, of_subject, ours};
 use crate::compare::report::{Report, Row, ServerReport};
 use crate::compare::workload::Case;
 use crate::subjects::Kind;

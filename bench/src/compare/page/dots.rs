@@ -186,7 +186,7 @@ pub(super) fn shortened(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::page::figures::number;
+    use crate::compare::figures::number;
 
     fn dots(figures: Vec<Result<f64, String>>) -> Dots {
         Dots {

@@ -1,8 +1,8 @@
 //! Every figure of a report as a table, and what has no figure.
 
-use super::figures::{micros, number};
 use super::html::{Html, element, list, paragraph, section};
 use super::table::{self, Cell, Column, Layout, Table};
+use crate::compare::figures::{micros, number};
 use crate::compare::report::{Report, Row};
 
 /// Returns the section with a line for each row of the report.

@@ -1,9 +1,9 @@
 //! How each figure was measured, and on which machine.
 
 use super::decision::definitions;
-use super::figures::number;
 use super::html::{Html, element, list, paragraph, section};
 use super::table::{Cell, Column, Layout, Table};
+use crate::compare::figures::number;
 use crate::compare::machine::Machine;
 use crate::compare::report::Report;
 use crate::compare::workload::Workload;

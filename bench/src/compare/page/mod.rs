@@ -5,7 +5,6 @@ mod claims;
 mod decision;
 mod distribution;
 mod dots;
-mod figures;
 mod figures_table;
 mod html;
 mod method;
@@ -90,7 +89,7 @@ fn fill(template: &str, parts: &[(&str, &str)]) -> String {
 
 /// A report with figures that were made up, which the tests of this crate share.
 #[cfg(test)]
-fn sample() -> Report {
+pub(super) fn sample() -> Report {
     serde_json::from_str(include_str!("../../../tests/page/report.json")).unwrap()
 }
 

@@ -1,10 +1,10 @@
 //! "Which should I take?": what a reader may need, and which servers meet it.
 
 use super::backends::{Reach, character};
-use super::figures::{figure, micros, number, ours};
 use super::html::{Html, element, paragraph, section, void};
 use super::table::{Cell, Column, Layout, Row, Table};
 use crate::backend::Backend;
+use crate::compare::figures::{figure, micros, number, ours};
 use crate::compare::report::{Promises, Report, ServerReport};
 use crate::compare::workload::Case;
 

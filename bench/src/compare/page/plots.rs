@@ -2,8 +2,8 @@
 
 use super::distribution::Distribution;
 use super::dots::{DotRow, Dots, Scale};
-use super::figures::{extra, figure, millis, number, ours};
 use super::html::{Html, paragraph, section};
+use crate::compare::figures::{extra, figure, millis, number, ours};
 use crate::compare::report::{Report, Row, ServerReport};
 use crate::compare::workload::Case;
 

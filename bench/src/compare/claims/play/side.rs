@@ -1,6 +1,7 @@
 //! The process that tries everything on one server.
 
 use std::collections::BTreeMap;
+use std::panic::catch_unwind;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
@@ -63,9 +64,10 @@ fn one(of: Of, trial: Trial, url: &str) -> Played {
             Ok(CaseOutcome::NotRun(why)) => played(Ended::NotRun, Some(why), without),
             Err(error) => played(Ended::NotRun, Some(error.to_string()), without),
         },
-        Trial::Scene(scene) => match scenes::play(scene, &tried) {
-            Ok(figures) => played(Ended::Measured, None, figures),
-            Err(error) => played(Ended::Failed, Some(error.to_string()), without),
+        Trial::Scene(scene) => match catch_unwind(|| scenes::play(scene, &tried)) {
+            Ok(Ok(figures)) => played(Ended::Measured, None, figures),
+            Ok(Err(error)) => played(Ended::Failed, Some(error.to_string()), without),
+            Err(_) => played(Ended::Failed, Some("the scene itself could not be played".to_owned()), without),
         },
     }
 }
