@@ -201,7 +201,7 @@ impl PlannedServer {
     pub(crate) fn start(&self) -> Duration {
         match (self.origin(), self.backend) {
             (Origin::Given, _) | (_, Backend::Memory | Backend::Sqlite) => Duration::ZERO,
-            (Origin::Started, _) => Duration::from_secs(4),
+            (Origin::Started, _) => Duration::from_millis(1_500),
         }
     }
 
@@ -262,7 +262,7 @@ fn length(case: Case, speed: Speed) -> Option<Duration> {
     let (quick, thorough) = match case {
         Case::OwnNames { tasks: 512.. } => (Some(2400), 12_000),
         Case::OwnNames { .. } => (Some(1000), 12_000),
-        Case::OneName { contenders: 64.., .. } => (Some(4000), 12_000),
+        Case::OneName { contenders: 64.., .. } => (Some(3200), 12_000),
         Case::OneName { .. } => (Some(1200), 12_000),
         Case::HandOver => (Some(1000), 12_000),
         Case::Delay => (Some(4000), 16_000),
@@ -291,11 +291,9 @@ fn preparation(case: Case, backend: Backend) -> Duration {
     let of_schemes = 200 * lineup::schemes(case, backend).len() as u64;
     let millis = match case {
         // The floor's commands are recorded for each name.
-        Case::OwnNames { tasks } if matches!(backend, Backend::Redis | Backend::Redlock) => {
-            800 + 8 * tasks as u64 + of_schemes
-        }
-        Case::OwnNames { tasks } => 600 + 4 * tasks as u64 + of_schemes,
-        Case::OneName { processes, .. } => 700 + 100 * processes as u64,
+        Case::OwnNames { tasks } if backend == Backend::Redlock => 800 + 5 * tasks as u64 + of_schemes,
+        Case::OwnNames { tasks } => 600 + 2 * tasks as u64 + of_schemes,
+        Case::OneName { processes, .. } => 700 + 60 * processes as u64,
         Case::HandOver | Case::OneLost => 700,
         Case::Delay => 1_000,
         // The processes wait for 10 s, and requests are counted before and after that.

@@ -153,9 +153,9 @@ mod tests {
 
     #[test]
     fn a_table_replaces_the_one_before_it_and_nothing_else() {
-        let text = format!("above\n{BEGIN}\nold\n{END}\nbelow\n");
+        let text = format!("above\n{BEGIN}\nstale\n{END}\nbelow\n");
         let once = with_table(&text, &sample()).unwrap();
-        assert!(once.starts_with("above\n<!--") && once.ends_with("-->\nbelow\n") && !once.contains("old"));
+        assert!(once.starts_with("above\n<!--") && once.ends_with("-->\nbelow\n") && !once.contains("stale"));
         assert_eq!(with_table(&once, &sample()).unwrap(), once);
         assert_eq!(with_table("no place", &sample()), None);
     }
