@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::{join, join_all};
 use lock_core::driver::{Attempt, Busy, Grant, Queueing, Release, Renewal, Request};
-use lock_core::{Effect, FencingToken, Instant, Random, Result};
+use lock_core::{Clock, Effect, FencingToken, Instant, Random, Result};
 use lock_redis::node as redis;
 
 use self::release_answers::ReleaseAnswers;
@@ -37,6 +37,8 @@ pub struct Candidate<N> {
     order: Order,
     /// The value that the first node had when the last try deferred to its holder.
     deferred_to: Option<Vec<u8>>,
+    /// Until when a vote of the last try may still be cast.
+    votes_end: Instant,
     /// What the nodes have answered to releases of the present hold.
     release_answers: ReleaseAnswers,
 }
@@ -47,6 +49,7 @@ impl<N: Node> Candidate<N> {
         let value = redis::held(&request.owner, 0, &request.label).into();
         let ask = Ask { keys, value, earlier: Arc::new([]), ttl: request.ttl, longest: request.ttl };
         Candidate {
+            votes_end: request.clock.now(),
             quorum,
             request,
             random,
@@ -94,6 +97,7 @@ impl<N: Node> Candidate<N> {
             }
         }
         let began = self.request.clock.now();
+        self.votes_end = began + self.quorum.patience_for_now(ends);
         match self.quorum.attempt(&self.ask, ends, self.order).await {
             Tried::Granted { token, valid_for } => {
                 self.token = Some(token);
@@ -161,12 +165,18 @@ impl<N: Node> Candidate<N> {
 
     /// As [`Claim::release`](lock_core::driver::Claim::release). A node that no longer had the lock at the first
     /// release does not count, even if it has got the lock again since.
+    ///
+    /// A majority's answers are enough. The other nodes are asked in the background, for as long as this call may take:
+    /// what a node keeps would count against the lock's next owners, and with what other nodes keep of other holds it
+    /// could be a majority.
     pub async fn release(&mut self) -> Result<Release> {
         let (now, ends) = (self.request.clock.now(), self.ends());
         self.earlier_tries.retain(|(until, _)| now < *until);
         let earlier: Vec<Ask> = self.earlier_tries.iter().map(|(_, ask)| ask.clone()).collect();
-        let (ask, patience) = (self.ask.clone(), self.quorum.patience(ends));
-        let mut answers = self.quorum.ask_all(|node| forget(node, ask.clone(), earlier.clone(), patience));
+        let limits = Limits { clock: self.request.clock.clone(), votes_end: self.votes_end, ends };
+        let ask = self.ask.clone();
+        let mut answers =
+            self.quorum.ask_all(|node| forget(node, ask.clone(), earlier.clone(), limits.clone()));
         let (mut heard, mut troubles) = (Vec::new(), Vec::new());
         while let Some((at, answer)) = answers.recv().await {
             match answer {
@@ -227,9 +237,42 @@ impl<N: Node> Candidate<N> {
     }
 }
 
-/// Asks a node to forget the lock, and what it may have of earlier tries. The request for the lock is sent first and
-/// waits for none of the others.
-async fn forget<N: Node>(node: Arc<N>, ask: Ask, earlier: Vec<Ask>, patience: Duration) -> Result<Freed> {
+/// Until when a node is asked to forget.
+#[derive(Clone)]
+struct Limits {
+    clock: Clock,
+    /// Until when its vote may still be cast.
+    votes_end: Instant,
+    /// The end of the call.
+    ends: Instant,
+}
+
+/// Asks a node to forget the lock, and what it may have of earlier tries. A connection that breaks meanwhile costs one
+/// try of two.
+///
+/// A node that has nothing is asked again when no vote can be cast any more: on another connection than the vote's, the
+/// release may have come first.
+async fn forget<N: Node>(node: Arc<N>, ask: Ask, earlier: Vec<Ask>, limits: Limits) -> Result<Freed> {
+    let Limits { clock, votes_end, ends } = limits;
+    let once = || forget_once(node.clone(), ask.clone(), earlier.clone(), ends.since(clock.now()));
+    let outcome = match once().await {
+        Err(error) if error.is_transient() && clock.now() < ends => once().await,
+        outcome => outcome,
+    };
+    if matches!(outcome, Ok(Freed::No)) && clock.now() < votes_end {
+        clock.sleep_until(votes_end).await;
+        once().await?;
+    }
+    outcome
+}
+
+/// The request for the lock is sent first and waits for none of the others.
+async fn forget_once<N: Node>(
+    node: Arc<N>,
+    ask: Ask,
+    earlier: Vec<Ask>,
+    patience: Duration,
+) -> Result<Freed> {
     let forgets = |ask| node.release(ask, Tells::Waiters, patience);
     let (freed, earlier) = join(forgets(ask), join_all(earlier.into_iter().map(forgets))).await;
     match freed? {

@@ -71,6 +71,8 @@ rules! {
     tries {
         what_all_nodes_have_given_up_is_not_given_up_again,
         what_may_come_late_is_given_up_behind_the_lock,
+        a_node_that_the_majority_did_not_need_is_released_too,
+        a_vote_that_comes_after_the_release_is_taken_back,
         what_can_not_be_given_up_keeps_no_lock,
         what_no_node_was_asked_to_forget_is_not_forgotten,
         what_was_asked_ahead_of_the_others_is_not_forgotten,

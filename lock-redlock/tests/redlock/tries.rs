@@ -10,6 +10,9 @@ use lock_redlock::{Ask, Candidate, Freed, Held, Kept, Keys, Node, Quorum, Tells,
 
 use super::{PATIENCE, TTL};
 
+/// How long a node may take for an answer that a majority waits for.
+const NODE_PATIENCE: Duration = PATIENCE.checked_div(10).expect("10 is not zero");
+
 /// The answer to one grant.
 #[derive(Clone, Copy, Debug)]
 enum GrantAnswer {
@@ -33,6 +36,12 @@ struct Scripted {
     given_up: Mutex<Vec<(Arc<str>, Tells)>>,
     /// The value whose releases are not answered.
     unanswered: Mutex<Option<Arc<str>>>,
+    /// How many releases find no connection, before one is there.
+    unconnected: Mutex<u32>,
+    /// Whether its vote is cast after the next release.
+    votes_late: Mutex<bool>,
+    /// How long each release may take.
+    patience: Mutex<Vec<Duration>>,
     /// The answer to a look.
     shows: Mutex<Shows>,
 }
@@ -83,10 +92,19 @@ impl Node for Scripted {
         Ok(false)
     }
 
-    async fn release(&self, ask: Ask, tells: Tells, _: Duration) -> Result<Freed> {
+    async fn release(&self, ask: Ask, tells: Tells, patience: Duration) -> Result<Freed> {
+        self.patience.lock().unwrap().push(patience);
+        let fewer = self.unconnected.lock().unwrap().checked_sub(1);
+        if let Some(fewer) = fewer {
+            *self.unconnected.lock().unwrap() = fewer;
+            return Err(Error::unavailable(Effect::NotApplied, "no connection in time"));
+        }
         self.given_up.lock().unwrap().push((ask.value.clone(), tells));
-        match self.unanswered.lock().unwrap().as_ref() == Some(&ask.value) {
-            true => Err(Error::unavailable(Effect::Unknown, "no answer in time")),
+        if self.unanswered.lock().unwrap().as_ref() == Some(&ask.value) {
+            return Err(Error::unavailable(Effect::Unknown, "no answer in time"));
+        }
+        match std::mem::take(&mut *self.votes_late.lock().unwrap()) {
+            true => Ok(Freed::No),
             false => Ok(Freed::Yes { others: None }),
         }
     }
@@ -113,6 +131,9 @@ impl Site {
                     asked: Mutex::default(),
                     given_up: Mutex::default(),
                     unanswered: Mutex::default(),
+                    unconnected: Mutex::default(),
+                    votes_late: Mutex::default(),
+                    patience: Mutex::default(),
                     shows: Mutex::default(),
                 })
             })
@@ -123,7 +144,7 @@ impl Site {
         let random = Random::system();
         let mut request = Request::new(name, Owner::mint(&random), TTL, PATIENCE, Clock::system());
         (request.waits, request.label) = (Queueing::Queued, Label::new("a test"));
-        let quorum = Quorum::new(nodes.clone(), Clock::system(), PATIENCE);
+        let quorum = Quorum::new(nodes.clone(), Clock::system(), NODE_PATIENCE);
         let candidate = Candidate::new(quorum, Arc::new(keys), request, random);
         Site { nodes, candidate }
     }
@@ -202,6 +223,40 @@ pub(crate) fn what_may_come_late_is_given_up_behind_the_lock() {
         for values in given_up {
             assert_eq!(values, [site.candidate.value(), first.clone()], "the lock, then what may be left");
         }
+    });
+}
+
+/// What it keeps would count against the next owners.
+pub(crate) fn a_node_that_the_majority_did_not_need_is_released_too() {
+    let mut site = Site::of([&[Yes(1)], &[Yes(1)], &[Yes(1)]]);
+    run(async move {
+        site.wins().await;
+        *site.nodes[2].unconnected.lock().unwrap() = 1;
+        let (outcome, given_up) = site.releases().await;
+        assert!(matches!(outcome, Ok(Release::Released { .. })), "{outcome:?}");
+        assert_eq!(given_up[2], [site.candidate.value()], "it is asked once more");
+        let patience = site.nodes[2].patience.lock().unwrap().clone();
+        assert!(
+            patience.iter().all(|each| *each > NODE_PATIENCE),
+            "a connection may take longer: {patience:?}"
+        );
+    });
+}
+
+/// The release takes another connection than the vote, and comes first.
+pub(crate) fn a_vote_that_comes_after_the_release_is_taken_back() {
+    let mut site = Site::of([&[Yes(1)], &[Yes(1)], &[Nothing]]);
+    run(async move {
+        site.wins().await;
+        *site.nodes[2].votes_late.lock().unwrap() = true;
+        let (outcome, _) = site.releases().await;
+        assert!(matches!(outcome, Ok(Release::Released { .. })), "{outcome:?}");
+        let again = async {
+            while site.told(2).len() < 2 {
+                tokio::time::sleep(NODE_PATIENCE / 10).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, again).await.expect("no vote is cast after a node's patience");
     });
 }
 
