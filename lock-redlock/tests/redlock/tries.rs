@@ -168,9 +168,12 @@ impl Site {
         self.nodes.iter().for_each(|node| node.given_up.lock().unwrap().clear());
         let outcome = self.candidate.release().await;
         // A request to a node that the majority did not need goes on in a task of its own.
-        while self.nodes.iter().any(|node| node.given_up.lock().unwrap().is_empty()) {
-            tokio::task::yield_now().await;
-        }
+        let asked = async {
+            while self.nodes.iter().any(|node| node.given_up.lock().unwrap().is_empty()) {
+                tokio::time::sleep(NODE_PATIENCE / 10).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, asked).await.expect("every node is asked to release");
         let values = |node: &Arc<Scripted>| {
             node.given_up.lock().unwrap().iter().map(|(value, _)| value.clone()).collect()
         };
