@@ -48,10 +48,8 @@ impl Counter {
             Counter::Redis(connections) => {
                 let mut all = 0;
                 for connection in connections {
-                    let info: String = redis::cmd("INFO").arg("stats").query_async(connection).await?;
-                    let count = info.lines().find_map(|line| line.strip_prefix("total_commands_processed:"));
-                    let count = count.ok_or("INFO doesn't say how many commands there were")?;
-                    all += count.trim().parse::<u64>()?;
+                    let info: String = redis::cmd("INFO").arg("commandstats").query_async(connection).await?;
+                    all += sent_by_the_library(&info);
                 }
                 Ok(all)
             }
@@ -77,7 +75,31 @@ impl Counter {
     }
 }
 
+/// Returns how many requests of the library a Redis server has received, by the statistics of its commands. The server's
+/// count of all commands would have those that scripts run, too.
+fn sent_by_the_library(commandstats: &str) -> u64 {
+    const SENT: [&str; 4] = ["evalsha", "eval", "subscribe", "unsubscribe"];
+    let calls = |line: &str| {
+        let (command, figures) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
+        SENT.contains(&command).then(|| figures.split(',').next()?.trim().parse::<u64>().ok()).flatten()
+    };
+    commandstats.lines().filter_map(calls).sum()
+}
+
 fn as_count(value: &mongodb::bson::Bson) -> Option<u64> {
     let count = value.as_i64().or_else(|| value.as_i32().map(i64::from))?;
     u64::try_from(count).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_scripts_run_is_no_request() {
+        let info = "# Commandstats\r\ncmdstat_get:calls=900,usec=1\r\ncmdstat_evalsha:calls=12,usec=345,rejected_calls=0\r\n\
+                    cmdstat_pttl:calls=7,usec=3\r\ncmdstat_subscribe:calls=3,usec=9\r\ncmdstat_client|setname:calls=5,usec=1\r\n";
+        assert_eq!(sent_by_the_library(info), 15);
+        assert_eq!(sent_by_the_library(""), 0);
+    }
 }
