@@ -17,6 +17,7 @@ mod cpu;
 #[path = "../peers/catalogue.rs"]
 mod drivers;
 mod hold;
+mod left;
 mod lineup;
 mod quick;
 mod raw;

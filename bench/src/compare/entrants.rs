@@ -6,6 +6,7 @@ use super::comparison::ALONE;
 use super::plan::Step;
 use super::workload::Case;
 use crate::Outcome;
+use crate::left::Left;
 use crate::rounds::Measurement;
 use crate::servers::Target;
 use crate::site::Site;
@@ -20,6 +21,7 @@ use crate::workloads::hand_over::HandOver;
 use crate::workloads::held::Held;
 use crate::workloads::loss::Loss;
 use crate::workloads::metered::Metered;
+use crate::workloads::names::Names;
 use crate::workloads::open_loop::{OpenLoop, Schedule};
 use crate::workloads::recovery::Recovery;
 use crate::workloads::renewal::{Renewals, Waiters};
@@ -136,6 +138,10 @@ async fn measurement(target: &Target, site: &Site, step: &Step, kind: Kind) -> O
     let name = |n| site.name(&text, kind.as_str(), n);
     Ok(match step.case {
         Case::OwnNames { tasks } => cycles(site, kind, &(0..tasks).map(name).collect::<Vec<_>>()).await?,
+        Case::Names { names } => {
+            let left = Left::of(site.backend, &site.url).await?;
+            Box::new(Names::new(kind.connect(&site.url).await?, name(0), names, left).await?)
+        }
         Case::OneName { contenders, processes } if kind == Kind::Ours => {
             Box::new(Contenders::new(kind, site.backend, &site.url, &name(0), contenders, processes).await?)
         }

@@ -57,7 +57,7 @@ pub(crate) fn of(
         Case::OneLost => as_quick(args::Workload::OneLost)?,
         Case::Renewal => as_quick(args::Workload::Renewal)?,
         Case::Commits => as_quick(args::Workload::Commits)?,
-        Case::OpenLoop { .. } => {
+        Case::OpenLoop { .. } | Case::Names { .. } => {
             let mut kinds = as_quick(args::Workload::ManyNames)?;
             kinds.retain(|kind| matches!(kind, Kind::Ours | Kind::Floor));
             kinds

@@ -6,6 +6,7 @@
 mod claims;
 mod comparison;
 mod entrants;
+mod estimate;
 mod fairness;
 mod lineup;
 mod machine;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lock_core::driver::Wakes;
 
+use super::estimate;
 use super::lineup::{self, Origin};
 use super::peers;
 use super::report::NotRun;
@@ -151,11 +152,11 @@ impl PlannedServer {
             _ if case == Case::Claims && self.is_a_second_mongodb() => Some("claims are tried on mongodb"),
             _ => None,
         };
-        match (why, length(case, speed)) {
+        match (why, estimate::length(case, speed)) {
             (None, Some(length)) => {
                 let peers = peers::in_case(case, &self.peers);
                 let length = peers::lengthened(length, subjects, peers.len());
-                let preparation = preparation(case, self.backend) + peers::preparation(&peers);
+                let preparation = estimate::preparation(case, self.backend) + peers::preparation(&peers);
                 self.steps.push(Step { case, length, whole: length + preparation });
             }
             (Some(why), _) => self.leave_out(case, why),
@@ -172,7 +173,8 @@ impl PlannedServer {
     fn possible_wakes(&self) -> &'static [Wakes] {
         match (self.origin(), self.backend) {
             (_, Backend::MySql | Backend::Sqlite) => &[Wakes::Polled],
-            (Origin::Given, _) | (_, Backend::Mongo) => &[Wakes::Pushed, Wakes::Polled],
+            (Origin::Given, _) => &[Wakes::Pushed, Wakes::Polled],
+            (Origin::Started, Backend::Mongo) if self.is_a_second_mongodb() => &[Wakes::Polled],
             (Origin::Started, _) => &[Wakes::Pushed],
         }
     }
@@ -201,7 +203,7 @@ impl PlannedServer {
     pub(crate) fn start(&self) -> Duration {
         match (self.origin(), self.backend) {
             (Origin::Given, _) | (_, Backend::Memory | Backend::Sqlite) => Duration::ZERO,
-            (Origin::Started, _) => Duration::from_secs(4),
+            (Origin::Started, _) => estimate::START,
         }
     }
 
@@ -250,70 +252,6 @@ fn name(asked: &Asked, durability: Durability) -> String {
 
 fn is_about_the_disk(case: Case) -> bool {
     matches!(case, Case::OwnNames { tasks: 1 | 64 } | Case::HandOver)
-}
-
-/// The open loop of a quick run, by its share of the closed loop's rate.
-const OPEN_IN_QUICK: usize = 50;
-/// How many locks are held by a quick run.
-const HELD_IN_QUICK: [usize; 1] = [1_000];
-
-/// Returns how long a case is measured; `None` if it is left out.
-fn length(case: Case, speed: Speed) -> Option<Duration> {
-    let (quick, thorough) = match case {
-        Case::OwnNames { .. } => (Some(1000), 12_000),
-        Case::OneName { .. } => (Some(1200), 12_000),
-        Case::HandOver => (Some(1000), 12_000),
-        Case::Delay => (Some(4000), 16_000),
-        Case::Waiting { .. } => (None, 10_000),
-        Case::OneLost => (Some(1500), 12_000),
-        Case::Renewal => (None, 12_000),
-        Case::Commits => (None, 12_000),
-        Case::OpenLoop { percent } => ((percent == OPEN_IN_QUICK).then_some(1000), 12_000),
-        Case::Recovery => (Some(2_000), 20_000),
-        Case::Loss => (Some(1000), 1_000),
-        Case::Held { locks } => (HELD_IN_QUICK.contains(&locks).then_some(3_000), 10_000),
-        Case::ServerCpu { .. } => (Some(2_000), 12_000),
-        // They take as long as they take: see `preparation`.
-        Case::Claims => (Some(1_000), 1_000),
-    };
-    let millis = match speed {
-        Speed::Quick => quick,
-        Speed::Thorough => Some(thorough),
-    };
-    millis.map(Duration::from_millis)
-}
-
-/// Returns about how long it takes to prepare a case on two cores: connections, processes, warm-up.
-fn preparation(case: Case, backend: Backend) -> Duration {
-    // Each warms up.
-    let of_schemes = 200 * lineup::schemes(case, backend).len() as u64;
-    let millis = match case {
-        // The floor's commands are recorded for each name.
-        Case::OwnNames { tasks } if matches!(backend, Backend::Redis | Backend::Redlock) => {
-            800 + 8 * tasks as u64 + of_schemes
-        }
-        Case::OwnNames { tasks } => 600 + 4 * tasks as u64 + of_schemes,
-        Case::OneName { processes, .. } => 700 + 100 * processes as u64,
-        Case::HandOver | Case::OneLost => 700,
-        Case::Delay => 1_000,
-        // The processes wait for 10 s, and requests are counted before and after that.
-        Case::Waiting { .. } => 22_000,
-        Case::Renewal | Case::Commits => 3_000,
-        // The closed loops are measured first.
-        Case::OpenLoop { .. } => 2_000,
-        // Their shortest ttl is five seconds.
-        Case::Recovery | Case::Loss if matches!(backend, Backend::Etcd | Backend::ZooKeeper) => 6_000,
-        // A ttl of a second may begin at the end.
-        Case::Recovery | Case::Loss => 1_500,
-        // They are acquired and released.
-        Case::Held { locks } => 500 + locks as u64,
-        Case::ServerCpu { .. } => 2_000,
-        // With two dead waiters, the fair lock of the texts keeps the next one waiting for eleven seconds.
-        Case::Claims if backend == Backend::Redis => 12_000,
-        Case::Claims if backend == Backend::Redlock => 8_000,
-        Case::Claims => 5_000,
-    };
-    Duration::from_millis(millis)
 }
 
 #[cfg(test)]

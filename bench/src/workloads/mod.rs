@@ -10,6 +10,7 @@ pub(crate) mod held;
 mod loops;
 pub(crate) mod loss;
 pub(crate) mod metered;
+pub(crate) mod names;
 pub(crate) mod open_loop;
 mod orders;
 mod other_process;
