@@ -10,6 +10,7 @@ mod argument;
 mod backend;
 mod calibrate;
 mod clock;
+mod clusters;
 mod compare;
 mod counter;
 mod cpu;

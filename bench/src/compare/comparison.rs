@@ -32,6 +32,7 @@ impl Comparison {
             Case::Delay
             | Case::Waiting { .. }
             | Case::Recovery
+            | Case::Failover
             | Case::Loss
             | Case::Held { .. }
             | Case::Claims => (floor, Figures::RateAndLatencies, Pace::WHOLE),

@@ -17,6 +17,7 @@ use crate::workloads::contenders::Contenders;
 use crate::workloads::cycles::Cycles;
 use crate::workloads::delay::Delay;
 use crate::workloads::driven::{DrivenCycles, DrivenHandOver};
+use crate::workloads::failover::Failover;
 use crate::workloads::hand_over::HandOver;
 use crate::workloads::held::Held;
 use crate::workloads::loss::Loss;
@@ -156,6 +157,7 @@ async fn measurement(target: &Target, site: &Site, step: &Step, kind: Kind) -> O
         }
         Case::Commits => Box::new(Commits::new(kind, &site.url, &name(0)).await?),
         Case::Recovery => Box::new(Recovery::new(&site.url, &name(0), short_ttl(site)).await?),
+        Case::Failover => Box::new(Failover::new(site.backend, name(0)).await?),
         Case::Loss => Box::new(Loss::new(&site.url, name, short_ttl(site), target.servers.clone()).await?),
         Case::Held { locks } => {
             // Each lock is renewed about once while they are watched.

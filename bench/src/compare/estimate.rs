@@ -36,6 +36,8 @@ pub(super) fn length(case: Case, speed: Speed) -> Option<Duration> {
         Case::Commits => (None, 12_000),
         Case::OpenLoop { percent } => ((percent == OPEN_IN_QUICK).then_some(1000), 12_000),
         Case::Recovery => (Some(2_000), 20_000),
+        // At least one member is killed.
+        Case::Failover => (Some(100), 20_000),
         Case::Loss => (Some(1000), 1_000),
         Case::Held { locks } => ((locks == HELD_IN_QUICK).then_some(2_000), 10_000),
         Case::ServerCpu { .. } => (Some(2_000), 12_000),
@@ -68,6 +70,12 @@ pub(super) fn preparation(case: Case, backend: Backend) -> Duration {
         Case::OpenLoop { .. } => 2_000,
         // A ttl of a second may begin at the end.
         Case::Recovery | Case::Loss => 1_500,
+        // Servers of its own are started, one is killed and started again, and two of the shortest leases pass.
+        Case::Failover => match backend {
+            Backend::Redlock => 4_000,
+            Backend::Etcd => 10_000,
+            _ => 12_000,
+        },
         // They are acquired and released.
         Case::Held { locks } => 500 + locks as u64 / 2,
         Case::ServerCpu { .. } => 2_000,

@@ -7,6 +7,7 @@ use super::claims;
 use super::workload::Case;
 use crate::args;
 use crate::backend::Backend;
+use crate::clusters::Cluster;
 use crate::lineup;
 use crate::subjects::Kind;
 
@@ -66,6 +67,16 @@ pub(crate) fn of(
             return Err("memory can be used by one process only");
         }
         Case::Recovery => vec![Kind::Ours],
+        Case::Failover if matches!(backend, Backend::Memory | Backend::Sqlite) => {
+            return Err("there is no server that could be killed");
+        }
+        Case::Failover if !Cluster::is_known_of(backend) => {
+            return Err("this program starts single servers of this kind only, and no cluster");
+        }
+        Case::Failover if origin == Origin::Given => {
+            return Err("only the members of a cluster that this program has started may be killed");
+        }
+        Case::Failover => vec![Kind::Ours],
         Case::Loss if matches!(backend, Backend::Memory | Backend::Sqlite) => {
             return Err("there is no server that could die");
         }

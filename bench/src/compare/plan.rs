@@ -150,6 +150,9 @@ impl PlannedServer {
                 Some("what the disk adds is measured at own-names and hand-over")
             }
             _ if case == Case::Claims && self.is_a_second_mongodb() => Some("claims are tried on mongodb"),
+            _ if case == Case::Failover && self.is_a_second_mongodb() => {
+                Some("a standalone server has no member that could take over")
+            }
             _ => None,
         };
         match (why, estimate::length(case, speed)) {

@@ -35,13 +35,15 @@ pub(crate) enum Workload {
     Claims,
     /// A holder is killed (-9): how long until a waiter has the lock
     Recovery,
+    /// The leader of a cluster is killed (-9): how long until a lock is granted again, and what becomes of held ones
+    Failover,
     /// The server dies while locks are held: when each holder is told, against its deadline
     Loss,
 }
 
 impl Workload {
     /// In the order in which they are measured. After `Loss`, there is no server any more.
-    pub(crate) const ALL: [Workload; 15] = [
+    pub(crate) const ALL: [Workload; 16] = [
         Workload::OwnNames,
         Workload::OpenLoop,
         Workload::Names,
@@ -56,6 +58,7 @@ impl Workload {
         Workload::ServerCpu,
         Workload::Claims,
         Workload::Recovery,
+        Workload::Failover,
         Workload::Loss,
     ];
 
@@ -75,6 +78,7 @@ impl Workload {
             Workload::ServerCpu => "server-cpu",
             Workload::Claims => "claims",
             Workload::Recovery => "recovery",
+            Workload::Failover => "failover",
             Workload::Loss => "loss",
         }
     }
@@ -100,6 +104,7 @@ impl Workload {
             Workload::ServerCpu => vec![Case::ServerCpu { tasks: 8 }],
             Workload::Claims => vec![Case::Claims],
             Workload::Recovery => vec![Case::Recovery],
+            Workload::Failover => vec![Case::Failover],
             Workload::Loss => vec![Case::Loss],
         }
     }
@@ -119,6 +124,7 @@ pub(crate) enum Case {
     Commits,
     OpenLoop { percent: usize },
     Recovery,
+    Failover,
     Loss,
     Held { locks: usize },
     ServerCpu { tasks: usize },
@@ -139,6 +145,7 @@ impl Case {
             Case::Commits => Workload::Commits,
             Case::OpenLoop { .. } => Workload::OpenLoop,
             Case::Recovery => Workload::Recovery,
+            Case::Failover => Workload::Failover,
             Case::Loss => Workload::Loss,
             Case::Held { .. } => Workload::Held,
             Case::ServerCpu { .. } => Workload::ServerCpu,

@@ -104,6 +104,11 @@ fn described(workload: Workload) -> (&'static str, &'static str) {
             "A process that holds a lock with a short ttl is killed (-9), while a client of another process waits.",
             "From the kill to the grant.",
         ),
+        Workload::Failover => (
+            "On a cluster of its own, of three members, or five of Redlock: the leader is killed (-9), or one of the \
+             five. Two locks are held meanwhile, one with the default ttl and one with the shortest.",
+            "From the kill until a client is granted a free lock, and whether the held locks are kept.",
+        ),
         Workload::Claims => (
             "Cases of the conformance suite, and scenes, are played on the schemes of the texts and on the library.",
             "Nothing, or what the scene says.",

@@ -11,8 +11,8 @@ use crate::compare::workload::Case;
 pub(super) fn plots(report: &Report) -> Html {
     let says = "Each plot has a row for each server. Below it are the same figures as a table.";
     let distributions = DISTRIBUTIONS.iter().map(|plot| plot.html(report)).collect::<Html>();
-    let dots =
-        [own_names, names, one_name, requests, recovery, fairness, renewal].map(|plot| plot(report).html());
+    let dots = [own_names, names, one_name, requests, recovery, failover, fairness, renewal]
+        .map(|plot| plot(report).html());
     let dots = dots.into_iter().collect::<Html>();
     section("plots", "The figures as pictures", paragraph(says).then(distributions).then(dots))
 }
@@ -136,6 +136,21 @@ fn recovery(report: &Report) -> Dots {
         bar: None,
         series: &["the longest, less the ttl"],
         rows: rows(report, &[Case::Recovery], |row| extra(row, "recovery_over_ttl_ms")),
+    }
+}
+
+fn failover(report: &Report) -> Dots {
+    Dots {
+        id: "failover",
+        table_id: "failover-table",
+        title: "Failover",
+        description: "The leader of a cluster is killed, or one of the five servers of Redlock. Shown is the longest time \
+                      until a free lock is granted again. Less is better.",
+        scale: Scale::Logarithmic,
+        write: micros,
+        bar: None,
+        series: &["the longest"],
+        rows: rows(report, &[Case::Failover], |row| figure(row, |row| row.max_us)),
     }
 }
 
