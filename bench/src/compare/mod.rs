@@ -3,12 +3,14 @@
 //! [`plan`] says what is done, [`run`](mod@run) does it, [`state`] keeps what was done, and [`report`] is what comes of it.
 //! [`table`] and [`page`](mod@page) show it.
 
+mod bars;
 mod claims;
 mod comparison;
 mod entrants;
 mod estimate;
 mod fairness;
 mod lineup;
+mod lookup;
 mod machine;
 mod page;
 mod peers;

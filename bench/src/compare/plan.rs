@@ -150,7 +150,7 @@ impl PlannedServer {
                 Some("what the disk adds is measured at own-names and hand-over")
             }
             _ if case == Case::Claims && self.is_a_second_mongodb() => Some("claims are tried on mongodb"),
-            _ if case == Case::Failover && self.is_a_second_mongodb() => {
+            _ if case == Case::Failover && self.is_standalone_mongodb() => {
                 Some("a standalone server has no member that could take over")
             }
             _ => None,
@@ -169,7 +169,12 @@ impl PlannedServer {
 
     /// Whether there is a replica set of the same program in the plan.
     fn is_a_second_mongodb(&self) -> bool {
-        matches!(self.asked, Asked::Any(known) if known.name == "mongodb-alone")
+        self.is_standalone_mongodb() && matches!(self.asked, Asked::Any(_))
+    }
+
+    /// Whether it is a MongoDB without a replica set.
+    fn is_standalone_mongodb(&self) -> bool {
+        matches!(self.asked, Asked::Any(known) | Asked::Named(known) if known.name == "mongodb-alone")
     }
 
     /// Returns how its waiters may learn of a release, as far as that is known before it runs.
@@ -177,7 +182,7 @@ impl PlannedServer {
         match (self.origin(), self.backend) {
             (_, Backend::MySql | Backend::Sqlite) => &[Wakes::Polled],
             (Origin::Given, _) => &[Wakes::Pushed, Wakes::Polled],
-            (Origin::Started, Backend::Mongo) if self.is_a_second_mongodb() => &[Wakes::Polled],
+            (Origin::Started, Backend::Mongo) if self.is_standalone_mongodb() => &[Wakes::Polled],
             (Origin::Started, _) => &[Wakes::Pushed],
         }
     }
@@ -235,6 +240,11 @@ fn everything() -> Vec<(Asked, Durability)> {
     all
 }
 
+/// Returns the names of the servers of a run that names none.
+pub(super) fn names_of_all() -> impl Iterator<Item = String> {
+    everything().into_iter().map(|(asked, durability)| name(&asked, durability))
+}
+
 /// Reads a value of `--on`: as `quick` does, and `redis-durable` for a Redis that writes to the disk.
 fn named(on: &str) -> Outcome<(Asked, Durability)> {
     match on.strip_suffix(DURABLE_SUFFIX) {
@@ -290,6 +300,25 @@ mod tests {
         assert_eq!(lines.iter().collect::<BTreeSet<_>>().len(), lines.len());
         assert!(lines.contains(&"redis-durable: own-names tasks=64 for 12000 ms".to_owned()), "{lines:?}");
         assert_ne!(plan(&["redis"], true).lines(), plan(&["redis"], false).lines());
+    }
+
+    #[test]
+    fn clusters_are_tried_once_for_each_kind() {
+        let all = plan(&[], true);
+        let has_it = |server: &&PlannedServer| server.steps.iter().any(|step| step.case == Case::Failover);
+        let names: Vec<&str> = all.servers.iter().filter(has_it).map(|server| &*server.name).collect();
+        assert_eq!(names, ["redlock", "mongodb", "etcd", "zookeeper"]);
+        let given = plan(&["etcd://h"], false).servers.remove(0);
+        assert!(given.left_out.iter().any(|left| left.workload == "failover"), "{:?}", given.left_out);
+    }
+
+    #[test]
+    fn a_standalone_mongodb_is_polled_however_it_was_asked_for() {
+        for on in [&["mongodb-alone"][..], &[]] {
+            let all = plan(on, true).servers;
+            let alone = all.iter().find(|server| server.name == "mongodb-alone").unwrap();
+            assert!(alone.steps.iter().any(|step| step.case == Case::Delay));
+        }
     }
 
     #[test]
