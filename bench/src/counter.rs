@@ -117,6 +117,11 @@ pub(crate) const STARTED_HERE: &str = "lock_bench.started_here=on";
 /// The server's count of transactions comes up to ten seconds late; this one is at hand.
 const CALLS: &str = "SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements";
 
+/// Keeps a PostgreSQL that this program has started from counting, which costs it something, until a counter asks it to.
+pub(crate) async fn rest(url: &str) -> Outcome<()> {
+    counts_if_started_here(&mut raw::postgres::connect(url).await?, "none").await
+}
+
 /// Connects to a PostgreSQL that counts statements, and lets it count if it was started by this program.
 async fn postgres(url: &str) -> Outcome<PgConnection> {
     let mut connection = raw::postgres::connect(url).await?;

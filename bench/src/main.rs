@@ -10,6 +10,7 @@ mod argument;
 mod backend;
 mod calibrate;
 mod clock;
+mod clusters;
 mod compare;
 mod counter;
 mod cpu;
@@ -17,6 +18,7 @@ mod cpu;
 #[path = "../peers/catalogue.rs"]
 mod drivers;
 mod hold;
+mod left;
 mod lineup;
 mod quick;
 mod raw;

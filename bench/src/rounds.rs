@@ -41,7 +41,12 @@ impl Pace {
     pub(crate) const PROGRAMS: Pace =
         Pace { slice: Duration::from_secs(1), fewest_rounds: 1, warm_up: Duration::from_millis(500) };
     /// For what can't be divided.
-    pub(crate) const WHOLE: Pace = Pace { slice: Duration::MAX, fewest_rounds: 1, warm_up: Duration::ZERO };
+    pub(crate) const WHOLE: Pace = Pace::of_rounds(1);
+
+    /// For what decides by itself how much is done in each round.
+    pub(crate) const fn of_rounds(rounds: u32) -> Pace {
+        Pace { slice: Duration::MAX, fewest_rounds: rounds, warm_up: Duration::ZERO }
+    }
 }
 
 /// How long a subject may go on after its slice to finish what it has begun.
@@ -74,5 +79,36 @@ async fn slice(measurement: &mut dyn Measurement, length: Duration) -> Outcome<S
     match tokio::time::timeout(length + OVERTIME, measurement.run(length)).await {
         Ok(slice) => slice,
         Err(_) => Err(format!("a subject went on for more than {OVERTIME:?} after its slice").into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    struct Counted(Arc<AtomicU32>);
+
+    #[async_trait]
+    impl Measurement for Counted {
+        async fn run(&mut self, _: Duration) -> Outcome<Slice> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Ok(Slice::default())
+        }
+    }
+
+    #[tokio::test]
+    async fn as_many_rounds_are_run_as_a_pace_has() {
+        for (rounds, subjects) in [(1, 1), (5, 1), (5, 2), (5, 3)] {
+            let runs = Arc::new(AtomicU32::new(0));
+            let counted = |_| Box::new(Counted(runs.clone())) as Box<dyn Measurement>;
+            let mut measurements: Vec<_> = (0..subjects).map(counted).collect();
+            let total = Duration::from_millis(100);
+            let tallies = run(&mut measurements, total, Pace::of_rounds(rounds)).await.unwrap();
+            assert_eq!(runs.load(Ordering::Relaxed), rounds * subjects);
+            assert!(tallies.iter().all(|tally| tally.rounds().len() == rounds as usize));
+        }
     }
 }

@@ -49,8 +49,6 @@ const POSTGRES: &[&str] = &[
     "-c",
     "shared_preload_libraries=pg_stat_statements",
     "-c",
-    "pg_stat_statements.track=none",
-    "-c",
     counter::STARTED_HERE,
 ];
 
@@ -103,12 +101,16 @@ impl Known {
         }
     }
 
-    /// Initializes several servers. They were started for this run, so no client holds a lock there.
+    /// Initializes several servers, which were started for this run, so no client holds a lock there. Keeps a server
+    /// from counting while no counter asks.
     async fn prepare(self, url: &str) -> Outcome<()> {
         if self.count > 1 {
             onelock::connect(url).await?.init().await?;
         }
-        Ok(())
+        match self.backend {
+            Backend::Postgres => counter::rest(url).await,
+            _ => Ok(()),
+        }
     }
 
     fn server(self, product: &'static dyn Product, durability: Durability) -> Result<Target, Absence> {

@@ -18,10 +18,30 @@ enum Figure {
     P50,
 }
 
+/// What a figure has to reach.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Bound {
+pub(crate) enum Bound {
     AtMost(f64),
     AtLeast(f64),
+}
+
+impl Bound {
+    pub(crate) fn is_reached_by(self, figure: f64) -> bool {
+        match self {
+            Bound::AtMost(most) => figure <= most,
+            Bound::AtLeast(least) => figure >= least,
+        }
+    }
+}
+
+impl std::fmt::Display for Bound {
+    /// `<= 1.1`
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Bound::AtMost(most) => write!(f, "<= {most}"),
+            Bound::AtLeast(least) => write!(f, ">= {least}"),
+        }
+    }
 }
 
 impl Target {
@@ -53,10 +73,7 @@ impl Target {
             Figure::PerSecond => Some(row.tally.rate()),
             Figure::P50 => row.tally.percentile(50.0),
         }?;
-        Some(match self.bound {
-            Bound::AtMost(most) => figure <= most,
-            Bound::AtLeast(least) => figure >= least,
-        })
+        Some(self.bound.is_reached_by(figure))
     }
 }
 
@@ -68,10 +85,7 @@ impl std::fmt::Display for Target {
             Figure::PerSecond => f.write_str("per s ")?,
             Figure::P50 => f.write_str("p50 ")?,
         }
-        match self.bound {
-            Bound::AtMost(most) => write!(f, "<= {most}"),
-            Bound::AtLeast(least) => write!(f, ">= {least}"),
-        }
+        self.bound.fmt(f)
     }
 }
 

@@ -4,6 +4,7 @@ use super::report::Figures;
 use super::workload::Case;
 use crate::rounds::Pace;
 use crate::subjects::Kind;
+use crate::workloads::names;
 
 /// With whom, by what, and in which rhythm the participants of a case are compared.
 #[derive(Clone, Copy, Debug)]
@@ -27,11 +28,13 @@ impl Comparison {
                 (floor, Figures::RateAndLatencies, Pace::QUICK)
             }
             Case::OneName { .. } => (floor, Figures::Rate, Pace::QUICK),
+            Case::Names { .. } => (floor, Figures::RateAndLatencies, Pace::of_rounds(names::ROUNDS)),
             // The system counts CPU time in hundredths of a second.
             Case::ServerCpu { .. } => (floor, Figures::RateAndLatencies, Pace::PROGRAMS),
             Case::Delay
             | Case::Waiting { .. }
             | Case::Recovery
+            | Case::Failover
             | Case::Loss
             | Case::Held { .. }
             | Case::Claims => (floor, Figures::RateAndLatencies, Pace::WHOLE),

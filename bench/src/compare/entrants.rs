@@ -6,6 +6,7 @@ use super::comparison::ALONE;
 use super::plan::Step;
 use super::workload::Case;
 use crate::Outcome;
+use crate::left::Left;
 use crate::rounds::Measurement;
 use crate::servers::Target;
 use crate::site::Site;
@@ -16,10 +17,12 @@ use crate::workloads::contenders::Contenders;
 use crate::workloads::cycles::Cycles;
 use crate::workloads::delay::Delay;
 use crate::workloads::driven::{DrivenCycles, DrivenHandOver};
+use crate::workloads::failover::Failover;
 use crate::workloads::hand_over::HandOver;
 use crate::workloads::held::Held;
 use crate::workloads::loss::Loss;
 use crate::workloads::metered::Metered;
+use crate::workloads::names::Names;
 use crate::workloads::open_loop::{OpenLoop, Schedule};
 use crate::workloads::recovery::Recovery;
 use crate::workloads::renewal::{Renewals, Waiters};
@@ -136,6 +139,10 @@ async fn measurement(target: &Target, site: &Site, step: &Step, kind: Kind) -> O
     let name = |n| site.name(&text, kind.as_str(), n);
     Ok(match step.case {
         Case::OwnNames { tasks } => cycles(site, kind, &(0..tasks).map(name).collect::<Vec<_>>()).await?,
+        Case::Names { names } => {
+            let left = Left::of(site.backend, &site.url).await?;
+            Box::new(Names::new(kind.connect(&site.url).await?, name(0), names, left).await?)
+        }
         Case::OneName { contenders, processes } if kind == Kind::Ours => {
             Box::new(Contenders::new(kind, site.backend, &site.url, &name(0), contenders, processes).await?)
         }
@@ -150,6 +157,7 @@ async fn measurement(target: &Target, site: &Site, step: &Step, kind: Kind) -> O
         }
         Case::Commits => Box::new(Commits::new(kind, &site.url, &name(0)).await?),
         Case::Recovery => Box::new(Recovery::new(&site.url, &name(0), short_ttl(site)).await?),
+        Case::Failover => Box::new(Failover::new(site.backend, name(0)).await?),
         Case::Loss => Box::new(Loss::new(&site.url, name, short_ttl(site), target.servers.clone()).await?),
         Case::Held { locks } => {
             // Each lock is renewed about once while they are watched.

@@ -7,6 +7,7 @@ use super::claims;
 use super::workload::Case;
 use crate::args;
 use crate::backend::Backend;
+use crate::clusters::Cluster;
 use crate::lineup;
 use crate::subjects::Kind;
 
@@ -57,7 +58,7 @@ pub(crate) fn of(
         Case::OneLost => as_quick(args::Workload::OneLost)?,
         Case::Renewal => as_quick(args::Workload::Renewal)?,
         Case::Commits => as_quick(args::Workload::Commits)?,
-        Case::OpenLoop { .. } => {
+        Case::OpenLoop { .. } | Case::Names { .. } => {
             let mut kinds = as_quick(args::Workload::ManyNames)?;
             kinds.retain(|kind| matches!(kind, Kind::Ours | Kind::Floor));
             kinds
@@ -66,6 +67,16 @@ pub(crate) fn of(
             return Err("memory can be used by one process only");
         }
         Case::Recovery => vec![Kind::Ours],
+        Case::Failover if matches!(backend, Backend::Memory | Backend::Sqlite) => {
+            return Err("there is no server that could be killed");
+        }
+        Case::Failover if !Cluster::is_known_of(backend) => {
+            return Err("this program starts single servers of this kind only, and no cluster");
+        }
+        Case::Failover if origin == Origin::Given => {
+            return Err("only the members of a cluster that this program has started may be killed");
+        }
+        Case::Failover => vec![Kind::Ours],
         Case::Loss if matches!(backend, Backend::Memory | Backend::Sqlite) => {
             return Err("there is no server that could die");
         }

@@ -3,12 +3,15 @@
 //! [`plan`] says what is done, [`run`](mod@run) does it, [`state`] keeps what was done, and [`report`] is what comes of it.
 //! [`table`], [`page`](mod@page) and [`publication`] show it.
 
+mod bars;
 mod claims;
 mod comparison;
 mod entrants;
+mod estimate;
 mod fairness;
 mod figures;
 mod lineup;
+mod lookup;
 mod machine;
 mod page;
 mod peers;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lock_core::driver::Wakes;
 
+use super::estimate;
 use super::lineup::{self, Origin};
 use super::peers;
 use super::report::NotRun;
@@ -149,13 +150,16 @@ impl PlannedServer {
                 Some("what the disk adds is measured at own-names and hand-over")
             }
             _ if case == Case::Claims && self.is_a_second_mongodb() => Some("claims are tried on mongodb"),
+            _ if case == Case::Failover && self.is_standalone_mongodb() => {
+                Some("a standalone server has no member that could take over")
+            }
             _ => None,
         };
-        match (why, length(case, speed)) {
+        match (why, estimate::length(case, speed)) {
             (None, Some(length)) => {
                 let peers = peers::in_case(case, &self.peers);
                 let length = peers::lengthened(length, subjects, peers.len());
-                let preparation = preparation(case, self.backend) + peers::preparation(&peers);
+                let preparation = estimate::preparation(case, self.backend) + peers::preparation(&peers);
                 self.steps.push(Step { case, length, whole: length + preparation });
             }
             (Some(why), _) => self.leave_out(case, why),
@@ -165,14 +169,20 @@ impl PlannedServer {
 
     /// Whether there is a replica set of the same program in the plan.
     fn is_a_second_mongodb(&self) -> bool {
-        matches!(self.asked, Asked::Any(known) if known.name == "mongodb-alone")
+        self.is_standalone_mongodb() && matches!(self.asked, Asked::Any(_))
+    }
+
+    /// Whether it is a MongoDB without a replica set.
+    fn is_standalone_mongodb(&self) -> bool {
+        matches!(self.asked, Asked::Any(known) | Asked::Named(known) if known.name == "mongodb-alone")
     }
 
     /// Returns how its waiters may learn of a release, as far as that is known before it runs.
     fn possible_wakes(&self) -> &'static [Wakes] {
         match (self.origin(), self.backend) {
             (_, Backend::MySql | Backend::Sqlite) => &[Wakes::Polled],
-            (Origin::Given, _) | (_, Backend::Mongo) => &[Wakes::Pushed, Wakes::Polled],
+            (Origin::Given, _) => &[Wakes::Pushed, Wakes::Polled],
+            (Origin::Started, Backend::Mongo) if self.is_standalone_mongodb() => &[Wakes::Polled],
             (Origin::Started, _) => &[Wakes::Pushed],
         }
     }
@@ -201,7 +211,7 @@ impl PlannedServer {
     pub(crate) fn start(&self) -> Duration {
         match (self.origin(), self.backend) {
             (Origin::Given, _) | (_, Backend::Memory | Backend::Sqlite) => Duration::ZERO,
-            (Origin::Started, _) => Duration::from_millis(1_500),
+            (Origin::Started, _) => estimate::START,
         }
     }
 
@@ -230,6 +240,11 @@ fn everything() -> Vec<(Asked, Durability)> {
     all
 }
 
+/// Returns the names of the servers of a run that names none.
+pub(super) fn names_of_all() -> impl Iterator<Item = String> {
+    everything().into_iter().map(|(asked, durability)| name(&asked, durability))
+}
+
 /// Reads a value of `--on`: as `quick` does, and `redis-durable` for a Redis that writes to the disk.
 fn named(on: &str) -> Outcome<(Asked, Durability)> {
     match on.strip_suffix(DURABLE_SUFFIX) {
@@ -250,70 +265,6 @@ fn name(asked: &Asked, durability: Durability) -> String {
 
 fn is_about_the_disk(case: Case) -> bool {
     matches!(case, Case::OwnNames { tasks: 1 | 64 } | Case::HandOver)
-}
-
-/// The open loop of a quick run, by its share of the closed loop's rate.
-const OPEN_IN_QUICK: usize = 50;
-/// How many locks are held by a quick run.
-const HELD_IN_QUICK: [usize; 1] = [1_000];
-
-/// Returns how long a case is measured; `None` if it is left out.
-fn length(case: Case, speed: Speed) -> Option<Duration> {
-    let (quick, thorough) = match case {
-        Case::OwnNames { tasks: 512.. } => (Some(2400), 12_000),
-        Case::OwnNames { .. } => (Some(1000), 12_000),
-        Case::OneName { contenders: 64.., .. } => (Some(3200), 12_000),
-        Case::OneName { .. } => (Some(1200), 12_000),
-        Case::HandOver => (Some(1000), 12_000),
-        Case::Delay => (Some(4000), 16_000),
-        Case::Waiting { .. } => (None, 10_000),
-        Case::OneLost => (Some(1500), 12_000),
-        Case::Renewal => (None, 12_000),
-        Case::Commits => (None, 12_000),
-        Case::OpenLoop { percent } => ((percent == OPEN_IN_QUICK).then_some(1000), 12_000),
-        Case::Recovery => (Some(2_000), 20_000),
-        Case::Loss => (Some(1000), 1_000),
-        Case::Held { locks } => (HELD_IN_QUICK.contains(&locks).then_some(3_000), 10_000),
-        Case::ServerCpu { .. } => (Some(2_000), 12_000),
-        // They take as long as they take: see `preparation`.
-        Case::Claims => (Some(1_000), 1_000),
-    };
-    let millis = match speed {
-        Speed::Quick => quick,
-        Speed::Thorough => Some(thorough),
-    };
-    millis.map(Duration::from_millis)
-}
-
-/// Returns about how long it takes to prepare a case on two cores: connections, processes, warm-up.
-fn preparation(case: Case, backend: Backend) -> Duration {
-    // Each warms up.
-    let of_schemes = 200 * lineup::schemes(case, backend).len() as u64;
-    let millis = match case {
-        // The floor's commands are recorded for each name.
-        Case::OwnNames { tasks } if backend == Backend::Redlock => 800 + 5 * tasks as u64 + of_schemes,
-        Case::OwnNames { tasks } => 600 + 2 * tasks as u64 + of_schemes,
-        Case::OneName { processes, .. } => 700 + 60 * processes as u64,
-        Case::HandOver | Case::OneLost => 700,
-        Case::Delay => 1_000,
-        // The processes wait for 10 s, and requests are counted before and after that.
-        Case::Waiting { .. } => 22_000,
-        Case::Renewal | Case::Commits => 3_000,
-        // The closed loops are measured first.
-        Case::OpenLoop { .. } => 2_000,
-        // Their shortest ttl is five seconds.
-        Case::Recovery | Case::Loss if matches!(backend, Backend::Etcd | Backend::ZooKeeper) => 6_000,
-        // A ttl of a second may begin at the end.
-        Case::Recovery | Case::Loss => 1_500,
-        // They are acquired and released.
-        Case::Held { locks } => 500 + locks as u64,
-        Case::ServerCpu { .. } => 2_000,
-        // With two dead waiters, the fair lock of the texts keeps the next one waiting for eleven seconds.
-        Case::Claims if backend == Backend::Redis => 12_000,
-        Case::Claims if backend == Backend::Redlock => 8_000,
-        Case::Claims => 5_000,
-    };
-    Duration::from_millis(millis)
 }
 
 #[cfg(test)]
@@ -349,6 +300,25 @@ mod tests {
         assert_eq!(lines.iter().collect::<BTreeSet<_>>().len(), lines.len());
         assert!(lines.contains(&"redis-durable: own-names tasks=64 for 12000 ms".to_owned()), "{lines:?}");
         assert_ne!(plan(&["redis"], true).lines(), plan(&["redis"], false).lines());
+    }
+
+    #[test]
+    fn clusters_are_tried_once_for_each_kind() {
+        let all = plan(&[], true);
+        let has_it = |server: &&PlannedServer| server.steps.iter().any(|step| step.case == Case::Failover);
+        let names: Vec<&str> = all.servers.iter().filter(has_it).map(|server| &*server.name).collect();
+        assert_eq!(names, ["redlock", "mongodb", "etcd", "zookeeper"]);
+        let given = plan(&["etcd://h"], false).servers.remove(0);
+        assert!(given.left_out.iter().any(|left| left.workload == "failover"), "{:?}", given.left_out);
+    }
+
+    #[test]
+    fn a_standalone_mongodb_is_polled_however_it_was_asked_for() {
+        for on in [&["mongodb-alone"][..], &[]] {
+            let all = plan(on, true).servers;
+            let alone = all.iter().find(|server| server.name == "mongodb-alone").unwrap();
+            assert!(alone.steps.iter().any(|step| step.case == Case::Delay));
+        }
     }
 
     #[test]

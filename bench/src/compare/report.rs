@@ -7,6 +7,7 @@ use std::path::Path;
 use onelock::{Fencing, Info};
 use serde::{Deserialize, Serialize};
 
+use super::bars::BarReport;
 use super::claims::{ClaimReport, Played};
 use super::fairness::{jain, slowest_share};
 use super::machine::Machine;
@@ -26,6 +27,9 @@ pub(crate) struct Report {
     pub(crate) began: String,
     /// When the last step ended; `None` if there is none.
     pub(crate) ended: Option<String>,
+    /// How long its steps took, with the starts of their servers, in seconds. Earlier reports don't say it.
+    #[serde(default)]
+    pub(crate) took_s: Option<f64>,
     /// Whether every step of the plan was measured, or can't be measured here.
     pub(crate) complete: bool,
     pub(crate) machine: Machine,
@@ -35,6 +39,9 @@ pub(crate) struct Report {
     /// What became of the cases and scenes that claims need.
     pub(crate) cases: Vec<Played>,
     pub(crate) claims: Vec<ClaimReport>,
+    /// What the library has to reach. Earlier reports have none.
+    #[serde(default)]
+    pub(crate) bars: Vec<BarReport>,
     pub(crate) not_run: Vec<NotRun>,
 }
 

@@ -1,6 +1,8 @@
 //! Runs the steps of a plan, one after the other. Each server is started when its turn comes, and ends after its last
 //! step.
 
+use std::time::Instant;
+
 use lock_test_servers::Absence;
 
 use super::lineup::Origin;
@@ -21,6 +23,7 @@ use crate::site::Site;
 ///
 /// The log has every step that has ended. If this is dropped, the current step is lost, and the current server ends.
 pub(super) async fn run(plan: &Plan, log: &mut Log, progress: &Progress) -> Outcome<()> {
+    let mut lap = Lap(Instant::now());
     for server in &plan.servers {
         let (finished, open): (Vec<&Step>, Vec<&Step>) =
             server.steps.iter().partition(|step| log.is_finished(&server.key(step)));
@@ -28,13 +31,30 @@ pub(super) async fn run(plan: &Plan, log: &mut Log, progress: &Progress) -> Outc
         if open.is_empty() {
             progress.skip(server.start());
         } else {
-            measure(server, &open, log, progress).await?;
+            measure(server, &open, log, progress, &mut lap).await?;
         }
     }
     Ok(())
 }
 
-async fn measure(server: &PlannedServer, open: &[&Step], log: &mut Log, progress: &Progress) -> Outcome<()> {
+/// What runs since the last step has ended.
+struct Lap(Instant);
+
+impl Lap {
+    /// Ends it, and returns how many seconds it took.
+    fn end(&mut self) -> f64 {
+        let Lap(began) = std::mem::replace(self, Lap(Instant::now()));
+        began.elapsed().as_secs_f64()
+    }
+}
+
+async fn measure(
+    server: &PlannedServer,
+    open: &[&Step],
+    log: &mut Log,
+    progress: &Progress,
+    lap: &mut Lap,
+) -> Outcome<()> {
     progress.begin(&format!("{}: starts", server.name), server.start());
     let (target, site) = match start(server).await {
         Ok(started) => started,
@@ -55,7 +75,8 @@ async fn measure(server: &PlannedServer, open: &[&Step], log: &mut Log, progress
         if let StepOutcome::NotRun(not) | StepOutcome::Failed(not) = &outcome {
             progress.say(&format!("{key}: not run, because {}", not.why));
         }
-        log.append(Record::Step(StepRecord { key, ended: timestamp::now(), outcome }))?;
+        let (ended, took_s) = (timestamp::now(), lap.end());
+        log.append(Record::Step(StepRecord { key, ended, took_s, outcome }))?;
     }
     Ok(())
 }

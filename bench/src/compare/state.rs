@@ -56,6 +56,9 @@ impl Record {
 pub(crate) struct StepRecord {
     pub(crate) key: String,
     pub(crate) ended: String,
+    /// How long it took, with the start of its server if it was the first one there.
+    #[serde(default)]
+    pub(crate) took_s: f64,
     pub(crate) outcome: StepOutcome,
 }
 
@@ -202,7 +205,7 @@ mod tests {
                 why: why.to_owned(),
             }),
         };
-        Record::Step(StepRecord { key: key.to_owned(), ended: String::new(), outcome })
+        Record::Step(StepRecord { key: key.to_owned(), ended: String::new(), took_s: 0.0, outcome })
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Makes the report of what a run has done so far.
 
-use super::claims;
 use super::plan::{Plan, PlannedServer, Step};
 use super::report::{NotRun, Options, Report, ServerReport, VERSION};
 use super::state::{Log, Record, StepOutcome};
+use super::{bars, claims};
 use crate::args::Compare;
 
 /// Returns the report of what the log has.
@@ -27,9 +27,11 @@ pub(super) fn of(options: &Compare, plan: &Plan, log: &Log) -> Report {
     not_run.extend(untouched);
     let seen = |server: &PlannedServer| last_seen(log, &server.name)?.server().cloned();
     let servers: Vec<ServerReport> = plan.servers.iter().filter_map(seen).collect();
-    Report {
+    let took_s = log.steps().map(|step| step.took_s).sum();
+    let mut report = Report {
         version: VERSION,
         began: log.header().began.clone(),
+        took_s: Some(took_s),
         ended: log.steps().map(|step| step.ended.clone()).max(),
         complete,
         machine: log.header().machine.clone(),
@@ -39,11 +41,14 @@ pub(super) fn of(options: &Compare, plan: &Plan, log: &Log) -> Report {
             workloads: options.workloads.iter().map(|workload| workload.as_str().to_owned()).collect(),
         },
         claims: claims::judge(&servers, &rows, &cases),
+        bars: Vec::new(),
         servers,
         rows,
         cases,
         not_run,
-    }
+    };
+    report.bars = bars::judge(&report);
+    report
 }
 
 /// Returns the steps that a run has not come to on a server that may be there.
@@ -87,6 +92,7 @@ mod tests {
         Record::Step(StepRecord {
             key,
             ended: "2026-03-01T12:00:00Z".to_owned(),
+            took_s: 1.5,
             outcome: StepOutcome::Measured(Vec::new()),
         })
     }
@@ -111,5 +117,7 @@ mod tests {
         let report = of(&options, &plan, &log);
         assert!(report.complete, "{:?}", report.not_run);
         assert_eq!((report.servers.len(), report.ended.as_deref()), (2, Some("2026-03-01T12:00:00Z")));
+        assert_eq!(report.took_s, Some(1.5 * plan.servers[0].steps.len() as f64));
+        assert!(report.bars.iter().any(|bar| bar.server.as_deref() == Some("memory")), "{:?}", report.bars);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Display};
 
+use super::bars::BarReport;
 use super::claims::ClaimReport;
 use super::report::{Report, Row};
 use crate::report::{number, rate};
@@ -61,7 +62,24 @@ impl Display for Table<'_> {
             writeln!(f, "not run: {}, {}: {}", not.server, not.workload, not.why)?;
         }
         writeln!(f, "\nclaims (docs/claims.md): the scheme of the texts, and the library")?;
-        report.claims.iter().try_for_each(|claim| writeln!(f, "{}", ClaimLine(claim)))
+        report.claims.iter().try_for_each(|claim| writeln!(f, "{}", ClaimLine(claim)))?;
+        writeln!(f, "\nbars (bench/REPORT.md): what the library has to reach")?;
+        report.bars.iter().try_for_each(|bar| writeln!(f, "{}", BarLine(bar)))
+    }
+}
+
+/// One line on a bar: `met recovery, redis: -96.2 <= 100 (milliseconds after the ttl, …)`
+struct BarLine<'a>(&'a BarReport);
+
+impl Display for BarLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let BarLine(BarReport { id, server, verdict, figure, bound, because, .. }) = self;
+        write!(f, "{verdict:<12} {id}")?;
+        server.iter().try_for_each(|server| write!(f, ", {server}"))?;
+        match (figure, bound) {
+            (Some(figure), Some(bound)) => write!(f, ": {figure:.2} {bound} ({because})"),
+            _ => write!(f, ": {because}"),
+        }
     }
 }
 
@@ -85,4 +103,32 @@ fn case(row: &Row) -> String {
 fn spread(row: &Row) -> String {
     let of_rates = row.spread.and_then(|spread| spread.per_s);
     of_rates.map_or_else(|| "-".to_owned(), |(least, greatest)| format!("{least:.2}..{greatest:.2}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_has_its_figure_or_the_reason() {
+        let met = BarReport {
+            id: "recovery".to_owned(),
+            text: String::new(),
+            server: Some("redis".to_owned()),
+            verdict: "met".to_owned(),
+            figure: Some(-96.25),
+            bound: Some("<= 100".to_owned()),
+            because: "milliseconds".to_owned(),
+        };
+        assert_eq!(BarLine(&met).to_string(), "met          recovery, redis: -96.25 <= 100 (milliseconds)");
+        let open = BarReport {
+            server: None,
+            verdict: "not-measured".to_owned(),
+            figure: None,
+            bound: None,
+            because: "interrupted".to_owned(),
+            ..met
+        };
+        assert_eq!(BarLine(&open).to_string(), "not-measured recovery: interrupted");
+    }
 }

@@ -11,7 +11,9 @@ pub(crate) enum Workload {
     OwnNames,
     /// Cycles on a fixed schedule, at a share of the rate of the closed loop; latency counts from the intended start
     OpenLoop,
-    /// Contenders on one name, in one process and in eight
+    /// Names that are each used once, one after the other: whether they cost more with their number, and what is left
+    Names,
+    /// Contenders on one name, in one process and in up to 32
     OneName,
     /// Two processes on one name: from the release in the one to the grant in the other
     HandOver,
@@ -33,15 +35,18 @@ pub(crate) enum Workload {
     Claims,
     /// A holder is killed (-9): how long until a waiter has the lock
     Recovery,
+    /// The leader of a cluster is killed (-9): how long until a lock is granted again, and what becomes of held ones
+    Failover,
     /// The server dies while locks are held: when each holder is told, against its deadline
     Loss,
 }
 
 impl Workload {
     /// In the order in which they are measured. After `Loss`, there is no server any more.
-    pub(crate) const ALL: [Workload; 14] = [
+    pub(crate) const ALL: [Workload; 16] = [
         Workload::OwnNames,
         Workload::OpenLoop,
+        Workload::Names,
         Workload::OneName,
         Workload::HandOver,
         Workload::Delay,
@@ -53,6 +58,7 @@ impl Workload {
         Workload::ServerCpu,
         Workload::Claims,
         Workload::Recovery,
+        Workload::Failover,
         Workload::Loss,
     ];
 
@@ -60,6 +66,7 @@ impl Workload {
         match self {
             Workload::OwnNames => "own-names",
             Workload::OpenLoop => "open-loop",
+            Workload::Names => "names",
             Workload::OneName => "one-name",
             Workload::HandOver => "hand-over",
             Workload::Delay => "delay",
@@ -71,6 +78,7 @@ impl Workload {
             Workload::ServerCpu => "server-cpu",
             Workload::Claims => "claims",
             Workload::Recovery => "recovery",
+            Workload::Failover => "failover",
             Workload::Loss => "loss",
         }
     }
@@ -80,8 +88,10 @@ impl Workload {
         match self {
             Workload::OwnNames => [1, 8, 64, 512].map(|tasks| Case::OwnNames { tasks }).to_vec(),
             Workload::OpenLoop => [50, 80].map(|percent| Case::OpenLoop { percent }).to_vec(),
+            Workload::Names => [10, 1_000, 10_000].map(|names| Case::Names { names }).to_vec(),
             Workload::OneName => {
-                let cases = [(8, 1), (64, 1), (8, 8), (64, 8)];
+                // One contender in each process shows what a hand-over costs by the number of processes that wait.
+                let cases = [(8, 1), (64, 1), (2, 2), (8, 8), (32, 32), (64, 8)];
                 cases.map(|(contenders, processes)| Case::OneName { contenders, processes }).to_vec()
             }
             Workload::HandOver => vec![Case::HandOver],
@@ -94,6 +104,7 @@ impl Workload {
             Workload::ServerCpu => vec![Case::ServerCpu { tasks: 8 }],
             Workload::Claims => vec![Case::Claims],
             Workload::Recovery => vec![Case::Recovery],
+            Workload::Failover => vec![Case::Failover],
             Workload::Loss => vec![Case::Loss],
         }
     }
@@ -103,6 +114,7 @@ impl Workload {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Case {
     OwnNames { tasks: usize },
+    Names { names: usize },
     OneName { contenders: usize, processes: usize },
     HandOver,
     Delay,
@@ -112,6 +124,7 @@ pub(crate) enum Case {
     Commits,
     OpenLoop { percent: usize },
     Recovery,
+    Failover,
     Loss,
     Held { locks: usize },
     ServerCpu { tasks: usize },
@@ -122,6 +135,7 @@ impl Case {
     pub(crate) fn workload(self) -> Workload {
         match self {
             Case::OwnNames { .. } => Workload::OwnNames,
+            Case::Names { .. } => Workload::Names,
             Case::OneName { .. } => Workload::OneName,
             Case::HandOver => Workload::HandOver,
             Case::Delay => Workload::Delay,
@@ -131,6 +145,7 @@ impl Case {
             Case::Commits => Workload::Commits,
             Case::OpenLoop { .. } => Workload::OpenLoop,
             Case::Recovery => Workload::Recovery,
+            Case::Failover => Workload::Failover,
             Case::Loss => Workload::Loss,
             Case::Held { .. } => Workload::Held,
             Case::ServerCpu { .. } => Workload::ServerCpu,
@@ -147,6 +162,7 @@ impl Case {
                 BTreeMap::from([named("contenders", contenders), named("processes", processes)])
             }
             Case::OpenLoop { percent } => BTreeMap::from([named("percent", percent)]),
+            Case::Names { names } => BTreeMap::from([named("names", names)]),
             Case::Held { locks } => BTreeMap::from([named("locks", locks)]),
             Case::ServerCpu { tasks } => BTreeMap::from([named("tasks", tasks)]),
             Case::Waiting { processes } => BTreeMap::from([named("processes", processes)]),

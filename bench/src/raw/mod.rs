@@ -5,6 +5,7 @@ pub(crate) mod mongo;
 pub(crate) mod mysql;
 pub(crate) mod postgres;
 pub(crate) mod redis;
+pub(crate) mod sqlite;
 pub(crate) mod zookeeper;
 
 use lock_core::driver::Location;

@@ -116,6 +116,11 @@ pub(crate) trait Subject: Send + Sync {
         Ok(Box::new(BothInTurn(self.side(name).await?)))
     }
 
+    /// Takes and releases a name that was not used before. By default it does what a worker does.
+    async fn use_once(&self, name: &str) -> Outcome<()> {
+        self.worker(name).await?.cycle().await
+    }
+
     /// Returns one side of a hand-over of `name`.
     async fn side(&self, name: &str) -> Outcome<Box<dyn Side>>;
 }

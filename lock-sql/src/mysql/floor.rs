@@ -21,6 +21,17 @@ pub fn take(name: &str, owner: &Owner, ttl: Duration, label: &Label, deadline: i
     statements().take(name.as_bytes(), owner, ttl, label, deadline).text
 }
 
+/// The statement that reads a lock's row.
+pub fn look(name: &str) -> String {
+    statements().look(name.as_bytes()).text
+}
+
+/// The statements that make the row of a name that has none, and take the lock, in one packet. The answer is that of
+/// [`take`].
+pub fn make_and_take(name: &str, owner: &Owner, ttl: Duration, label: &Label, deadline: i64) -> String {
+    statements().make_and_take(name.as_bytes(), owner, ttl, label, deadline).text
+}
+
 /// The statement that releases the lock. `LAST_INSERT_ID` is then zero if the lock was not held.
 pub fn release(name: &str, owner: &Owner) -> String {
     statements().release(name.as_bytes(), owner).text

@@ -109,6 +109,21 @@ impl<'a> Evidence<'a> {
         self.servers.iter().any(|known| known.name == server && known.backend == backend.as_str())
     }
 
+    /// Returns the row of a workload without parameters.
+    ///
+    /// # Errors
+    ///
+    /// Why the run does not have it.
+    pub(super) fn row(&self, of: Of, workload: &str) -> Result<&'a Row, String> {
+        let is_it = |row: &&Row| {
+            row.workload == workload && row.subject == of.subject() && self.is_on(&row.server, of.backend())
+        };
+        let row = self.rows.iter().find(is_it);
+        row.ok_or_else(|| {
+            format!("{workload} of {} on {} was not measured", of.subject(), of.backend().as_str())
+        })
+    }
+
     /// Returns how fast a subject takes and releases locks on names of its own, with so many tasks.
     ///
     /// # Errors

@@ -90,6 +90,21 @@ impl Data {
         self
     }
 
+    /// Adds `failover`: how long until a lock was granted again, in milliseconds, and the share of the held locks that
+    /// were kept.
+    pub(super) fn fails_over(mut self, of: Of, gap_ms: Option<f64>, kept: f64) -> Data {
+        let server = self.server(of.backend(), Disk::Unused);
+        self.rows.push(Row {
+            server,
+            workload: "failover".to_owned(),
+            max_us: gap_ms.map(|millis| millis * 1e3),
+            errors: u64::from(gap_ms.is_none()),
+            extra: BTreeMap::from([("kept".to_owned(), kept)]),
+            ..Row::of(of.subject(), &Tally::default(), None)
+        });
+        self
+    }
+
     /// Returns the verdict on a claim by this data.
     pub(super) fn verdict(&self, id: &str, of: Of) -> Verdict {
         let claim = CLAIMS.iter().find(|claim| claim.id == id).expect("there is such a claim");

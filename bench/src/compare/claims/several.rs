@@ -4,9 +4,20 @@ use super::evidence::{Evidence, Of};
 use super::trial::Scene;
 use super::verdict::{Finding, Judged, Verdict};
 
-/// T6.
-pub(super) fn is_available_by_its_cluster(_: &Evidence<'_>, _: Of) -> Judged {
-    Err("this program starts one ZooKeeper server, and no cluster of which one could fail".to_owned())
+/// T6. Available is what grants locks again without help, and keeps those that are held.
+pub(super) fn is_available_by_its_cluster(evidence: &Evidence<'_>, of: Of) -> Judged {
+    let row = evidence.row(of, "failover")?;
+    let Some(gap_us) = row.max_us.filter(|_| row.errors == 0) else {
+        let why = row.first_error.clone();
+        let why = why.unwrap_or_else(|| "no lock was granted after the leader was killed".to_owned());
+        return Ok(Finding::new(Verdict::DoesNotHold, why));
+    };
+    let kept = row.extra.get("kept").ok_or("the row does not say what became of held locks")?;
+    let granted = format!("{:.0} ms after the leader was killed, a lock was granted again", gap_us / 1e3);
+    Ok(match *kept >= 1.0 {
+        true => Finding::new(Verdict::Holds, format!("{granted}; the held one was kept")),
+        false => Finding::new(Verdict::HoldsWithin("held locks are lost".to_owned()), granted),
+    })
 }
 
 /// T14.
@@ -91,6 +102,17 @@ mod tests {
 
     fn verdict(id: &str, of: Of, scene: Scene, figures: &[(&str, f64)]) -> Verdict {
         Data::default().scene(of, scene, figures).verdict(id, of)
+    }
+
+    #[test]
+    fn a_cluster_is_available_if_it_grants_again_and_keeps_what_is_held() {
+        let of = Of::Ours(Backend::ZooKeeper);
+        let fails_over = |gap_ms, kept| Data::default().fails_over(of, gap_ms, kept).verdict("T6", of);
+        assert_eq!(fails_over(Some(700.0), 1.0), Verdict::Holds);
+        assert_eq!(fails_over(Some(700.0), 0.5), Verdict::HoldsWithin("held locks are lost".to_owned()));
+        assert_eq!(fails_over(None, 1.0), Verdict::DoesNotHold);
+        let other = Data::default().fails_over(Of::Ours(Backend::Etcd), Some(700.0), 1.0);
+        assert!(matches!(other.verdict("T6", of), Verdict::NotMeasured(_)), "etcd says nothing of ZooKeeper");
     }
 
     #[test]

@@ -57,8 +57,12 @@ fn described(workload: Workload) -> (&'static str, &'static str) {
             "Cycles on 64 names begin on a fixed schedule, at a share of the rate of the closed loop.",
             "From the intended start to the end of the cycle.",
         ),
+        Workload::Names => (
+            "Names are used one after the other, each once.",
+            "One cycle of a new name. What the server keeps is counted before and after.",
+        ),
         Workload::OneName => (
-            "Contenders of one process, or of eight others, compete for one name. Each releases as soon as it has \
+            "Contenders of one process, or of up to 32 others, compete for one name. Each releases as soon as it has \
              the lock.",
             "The wait for the lock. The floor is the raw driver's hand-over between two processes, by its rate alone.",
         ),
@@ -99,6 +103,11 @@ fn described(workload: Workload) -> (&'static str, &'static str) {
         Workload::Recovery => (
             "A process that holds a lock with a short ttl is killed (-9), while a client of another process waits.",
             "From the kill to the grant.",
+        ),
+        Workload::Failover => (
+            "On a cluster of its own, of three members, or five of Redlock: the leader is killed (-9), or one of the \
+             five. Two locks are held meanwhile, one with the default ttl and one with the shortest.",
+            "From the kill until a client is granted a free lock, and whether the held locks are kept.",
         ),
         Workload::Claims => (
             "Cases of the conformance suite, and scenes, are played on the schemes of the texts and on the library.",

@@ -1,6 +1,7 @@
 //! The report as a page for a browser: one file, which loads nothing and works without its script.
 
 mod backends;
+mod bars;
 mod claims;
 mod decision;
 mod distribution;
@@ -38,6 +39,7 @@ fn page(report: &Report) -> String {
         decision::decision(report),
         timeline::timeline(),
         plots::plots(report),
+        bars::bars(report),
         claims::claims(report),
         method::method(report),
         method::machine(report),

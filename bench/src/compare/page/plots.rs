@@ -3,7 +3,7 @@
 use super::distribution::Distribution;
 use super::dots::{DotRow, Dots, Scale};
 use super::html::{Html, paragraph, section};
-use crate::compare::figures::{extra, figure, millis, number, ours};
+use crate::compare::figures::{extra, figure, micros, millis, number, ours};
 use crate::compare::report::{Report, Row, ServerReport};
 use crate::compare::workload::Case;
 
@@ -11,7 +11,8 @@ use crate::compare::workload::Case;
 pub(super) fn plots(report: &Report) -> Html {
     let says = "Each plot has a row for each server. Below it are the same figures as a table.";
     let distributions = DISTRIBUTIONS.iter().map(|plot| plot.html(report)).collect::<Html>();
-    let dots = [own_names, one_name, recovery, fairness, renewal].map(|plot| plot(report).html());
+    let dots = [own_names, names, one_name, requests, recovery, failover, fairness, renewal]
+        .map(|plot| plot(report).html());
     let dots = dots.into_iter().collect::<Html>();
     section("plots", "The figures as pictures", paragraph(says).then(distributions).then(dots))
 }
@@ -67,6 +68,24 @@ fn own_names(report: &Report) -> Dots {
     }
 }
 
+const NAMES: [Case; 3] =
+    [Case::Names { names: 10 }, Case::Names { names: 1_000 }, Case::Names { names: 10_000 }];
+
+fn names(report: &Report) -> Dots {
+    Dots {
+        id: "names",
+        table_id: "names-table",
+        title: "Growth with names",
+        description: "The time of one cycle, p50, of names that are each used once, one after the other. Less is better. \
+                      It should not grow with the number of names.",
+        scale: Scale::Logarithmic,
+        write: micros,
+        bar: None,
+        series: &["10 names", "1,000 names", "10,000 names"],
+        rows: rows(report, &NAMES, |row| figure(row, |row| row.p50_us)),
+    }
+}
+
 fn one_name(report: &Report) -> Dots {
     Dots {
         id: "one-name",
@@ -78,6 +97,28 @@ fn one_name(report: &Report) -> Dots {
         bar: None,
         series: CONTENDERS,
         rows: rows(report, &ONE_NAME, |row| figure(row, |row| Some(row.per_s))),
+    }
+}
+
+/// One contender in each process: all but the holder's process wait.
+const WAITING: [Case; 3] = [
+    Case::OneName { contenders: 2, processes: 2 },
+    Case::OneName { contenders: 8, processes: 8 },
+    Case::OneName { contenders: 32, processes: 32 },
+];
+
+fn requests(report: &Report) -> Dots {
+    Dots {
+        id: "requests",
+        table_id: "requests-table",
+        title: "Requests for a hand-over",
+        description: "How many requests the server receives for each grant of one name, by the number of processes that \
+                      wait for it. Less is better. Where processes are served in order, the number stays the same.",
+        scale: Scale::Logarithmic,
+        write: number,
+        bar: None,
+        series: &["1 process waits", "7 processes wait", "31 processes wait"],
+        rows: rows(report, &WAITING, |row| extra(row, "requests_per_hand_over")),
     }
 }
 
@@ -95,6 +136,21 @@ fn recovery(report: &Report) -> Dots {
         bar: None,
         series: &["the longest, less the ttl"],
         rows: rows(report, &[Case::Recovery], |row| extra(row, "recovery_over_ttl_ms")),
+    }
+}
+
+fn failover(report: &Report) -> Dots {
+    Dots {
+        id: "failover",
+        table_id: "failover-table",
+        title: "Failover",
+        description: "The leader of a cluster is killed, or one of the five servers of Redlock. Shown is the longest time \
+                      until a free lock is granted again. Less is better.",
+        scale: Scale::Logarithmic,
+        write: micros,
+        bar: None,
+        series: &["the longest"],
+        rows: rows(report, &[Case::Failover], |row| figure(row, |row| row.max_us)),
     }
 }
 

@@ -60,6 +60,35 @@ impl Recording {
             raise: first.raise.or(second.raise).map(|seen| Raise { script: seen.words[1].clone() }),
         })
     }
+
+    /// Returns what the library sends for another name: the same, with this name in place of the recorded one.
+    pub(crate) fn renamed(&self, recorded: &str, name: &str) -> Recording {
+        let of_template = |template: &Template| template.renamed(recorded, name);
+        Recording {
+            grant: of_template(&self.grant),
+            release: of_template(&self.release),
+            channel: replaced(&self.channel, recorded, name),
+            raise: self.raise.clone(),
+        }
+    }
+}
+
+/// Returns a word with `new` in place of each `old`.
+fn replaced(word: &[u8], old: &str, new: &str) -> Vec<u8> {
+    let (mut rest, mut all) = (word, Vec::with_capacity(word.len() + new.len()));
+    while let Some((first, after)) = rest.split_first() {
+        match rest.strip_prefix(old.as_bytes()) {
+            Some(behind) if !old.is_empty() => {
+                all.extend_from_slice(new.as_bytes());
+                rest = behind;
+            }
+            _ => {
+                all.push(*first);
+                rest = after;
+            }
+        }
+    }
+    all
 }
 
 impl Raise {
@@ -102,6 +131,14 @@ impl Template {
             };
         }
         command
+    }
+
+    fn renamed(&self, recorded: &str, name: &str) -> Template {
+        let part = |part: &Part| match part {
+            Part::Fixed(word) => Part::Fixed(replaced(word, recorded, name)),
+            made_anew => made_anew.clone(),
+        };
+        Template(self.0.iter().map(part).collect())
     }
 
     fn between(first: &Seen, second: &Seen) -> Outcome<Template> {
@@ -240,6 +277,19 @@ mod tests {
         let command = Template::between(&first, &second).unwrap().fill(&owner, Duration::from_secs(200));
         let value = format!("{owner} me");
         assert_eq!(words(&command), ["EVALSHA", "5a", "1", "key", &value, "30000", "205000000"]);
+    }
+
+    #[test]
+    fn another_name_has_the_same_commands_with_its_own_keys() {
+        let [first, second] = [FIRST, SECOND].map(|line| Seen::parse(line).unwrap());
+        let recorded = Template::between(&first, &second).unwrap();
+        let owner = Owner::mint(&Random::system());
+        let filled = |template: &Template| words(&template.fill(&owner, Duration::from_secs(200)));
+        let mut expected = filled(&recorded);
+        expected[3] = "name:7".to_owned();
+        assert_eq!(filled(&recorded.renamed("key", "name:7")), expected);
+        assert_eq!(replaced(b"{a:1}:lock a:1", "a:1", "a:22"), b"{a:22}:lock a:22");
+        assert_eq!(replaced(b"", "a", "b"), b"");
     }
 
     #[test]

@@ -57,6 +57,12 @@ impl Subject for Floor {
         Ok(Box::new(Cycles(Arc::new(statements))))
     }
 
+    /// The library finds no row to take, looks, and makes the row.
+    async fn use_once(&self, name: &str) -> Outcome<()> {
+        let statements = Statements { shared: self.shared.clone(), name: name.to_owned() };
+        Cycles(Arc::new(NewRow(statements))).cycle().await
+    }
+
     async fn side(&self, _: &str) -> Outcome<Box<dyn Side>> {
         Err("the server has nothing that another process could wait for".into())
     }
@@ -95,9 +101,7 @@ impl Calls for Statements {
     }
 
     async fn take(&self, owner: &mut Owner) -> Outcome<bool> {
-        let deadline = SystemTime::now().duration_since(UNIX_EPOCH)? + PATIENCE;
-        let deadline = i64::try_from(deadline.as_micros())?;
-        let take = floor::take(&self.name, owner, TTL, &self.shared.label, deadline);
+        let take = floor::take(&self.name, owner, TTL, &self.shared.label, deadline()?);
         Ok(self.ask(take).await? != 0)
     }
 
@@ -107,4 +111,37 @@ impl Calls for Statements {
             _ => Ok(()),
         }
     }
+}
+
+/// The statements of a name that has no row.
+struct NewRow(Statements);
+
+#[async_trait]
+impl Calls for NewRow {
+    type Claim = Owner;
+
+    async fn claim(&self) -> Outcome<Owner> {
+        self.0.claim().await
+    }
+
+    async fn take(&self, owner: &mut Owner) -> Outcome<bool> {
+        let NewRow(statements) = self;
+        if statements.take(owner).await? {
+            return Ok(true);
+        }
+        statements.ask(floor::look(&statements.name)).await?;
+        let label = &statements.shared.label;
+        let take = floor::make_and_take(&statements.name, owner, TTL, label, deadline()?);
+        Ok(statements.ask(take).await? != 0)
+    }
+
+    async fn release(&self, owner: &mut Owner) -> Outcome<()> {
+        self.0.release(owner).await
+    }
+}
+
+/// Returns the end of a statement's patience, in microseconds of the wall clock.
+fn deadline() -> Outcome<i64> {
+    let deadline = SystemTime::now().duration_since(UNIX_EPOCH)? + PATIENCE;
+    Ok(i64::try_from(deadline.as_micros())?)
 }

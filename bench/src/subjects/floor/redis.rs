@@ -7,6 +7,7 @@ use futures_util::StreamExt;
 use lock_core::{Client, Owner, Random};
 use redis::aio::{MultiplexedConnection, PubSubSink, PubSubStream};
 use redis::{ProtocolVersion, Value};
+use tokio::sync::OnceCell;
 
 use super::raw::{Calls, Cycles, Holder, Pushes};
 use crate::Outcome;
@@ -19,6 +20,8 @@ pub(super) struct Floor {
     clock: ServerClock,
     /// The library's client, whose commands are recorded.
     ours: Client,
+    /// What was recorded of the first of the names that are used once. The others' commands differ by the name alone.
+    sample: OnceCell<(String, Recording)>,
 }
 
 impl Floor {
@@ -26,28 +29,38 @@ impl Floor {
         let server = Server::at(url)?;
         let mut connection = server.connect().await?;
         let clock = ServerClock::read(&mut connection).await?;
-        Ok(Floor { server, connection, clock, ours: onelock::connect(url).await? })
+        let (ours, sample) = (onelock::connect(url).await?, OnceCell::new());
+        Ok(Floor { server, connection, clock, ours, sample })
     }
 
-    async fn scripts(&self, name: &str) -> Outcome<Arc<Scripts>> {
-        let recording = Recording::of(&self.ours, &self.server, name).await?;
-        Ok(Arc::new(Scripts {
+    async fn recorded(&self, name: &str) -> Outcome<Recording> {
+        Recording::of(&self.ours, &self.server, name).await
+    }
+
+    fn scripts(&self, recording: Recording) -> Arc<Scripts> {
+        Arc::new(Scripts {
             connection: self.connection.clone(),
             clock: self.clock,
             recording,
             random: Random::system(),
-        }))
+        })
     }
 }
 
 #[async_trait]
 impl Subject for Floor {
     async fn worker(&self, name: &str) -> Outcome<Box<dyn Worker>> {
-        Ok(Box::new(Cycles(self.scripts(name).await?)))
+        Ok(Box::new(Cycles(self.scripts(self.recorded(name).await?))))
+    }
+
+    async fn use_once(&self, name: &str) -> Outcome<()> {
+        let record = async || Outcome::Ok((name.to_owned(), self.recorded(name).await?));
+        let (sample, recording) = self.sample.get_or_try_init(record).await?;
+        Cycles(self.scripts(recording.renamed(sample, name))).cycle().await
     }
 
     async fn side(&self, name: &str) -> Outcome<Box<dyn Side>> {
-        let scripts = self.scripts(name).await?;
+        let scripts = self.scripts(self.recorded(name).await?);
         let (mut sink, releases) =
             self.server.client(ProtocolVersion::RESP2)?.get_async_pubsub().await?.split();
         sink.subscribe(scripts.recording.channel.as_slice()).await?;

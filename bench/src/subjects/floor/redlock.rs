@@ -9,6 +9,7 @@ use futures_util::stream::FuturesUnordered;
 use lock_core::{Client, Owner, Random};
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
+use tokio::sync::OnceCell;
 
 use super::raw::{Calls, Cycles};
 use crate::Outcome;
@@ -20,6 +21,8 @@ pub(in crate::subjects) struct Floor {
     servers: Vec<(Server, MultiplexedConnection, ServerClock)>,
     /// The library's client, whose commands are recorded.
     ours: Client,
+    /// What was recorded of the first of the names that are used once. The others' commands differ by the name alone.
+    sample: OnceCell<(String, Recording, Raise)>,
 }
 
 /// How often the servers are asked for one grant.
@@ -40,7 +43,8 @@ impl Floor {
             let clock = ServerClock::read(&mut connection).await?;
             servers.push((server, connection, clock));
         }
-        Ok(Floor { rounds, servers, ours: onelock::connect(url).await? })
+        let (ours, sample) = (onelock::connect(url).await?, OnceCell::new());
+        Ok(Floor { rounds, servers, ours, sample })
     }
 
     /// Returns what one of the servers saw of a name. All servers are sent the same, except for their own time. Not
@@ -58,19 +62,32 @@ impl Floor {
         }
         Err(why)
     }
-}
 
-#[async_trait]
-impl Subject for Floor {
-    async fn worker(&self, name: &str) -> Outcome<Box<dyn Worker>> {
-        let (recording, raise) = self.recorded(name).await?;
+    fn cycles(&self, recording: Recording, raise: Raise) -> Cycles<Nodes> {
         let node = |(_, connection, clock): &(_, MultiplexedConnection, _)| Node {
             connection: connection.clone(),
             clock: *clock,
         };
         let nodes = self.servers.iter().map(node).collect();
         let random = Random::system();
-        Ok(Box::new(Cycles(Arc::new(Nodes { rounds: self.rounds, nodes, recording, raise, random }))))
+        Cycles(Arc::new(Nodes { rounds: self.rounds, nodes, recording, raise, random }))
+    }
+}
+
+#[async_trait]
+impl Subject for Floor {
+    async fn worker(&self, name: &str) -> Outcome<Box<dyn Worker>> {
+        let (recording, raise) = self.recorded(name).await?;
+        Ok(Box::new(self.cycles(recording, raise)))
+    }
+
+    async fn use_once(&self, name: &str) -> Outcome<()> {
+        let record = async || {
+            let (recording, raise) = self.recorded(name).await?;
+            Outcome::Ok((name.to_owned(), recording, raise))
+        };
+        let (sample, recording, raise) = self.sample.get_or_try_init(record).await?;
+        self.cycles(recording.renamed(sample, name), raise.clone()).cycle().await
     }
 
     async fn side(&self, _name: &str) -> Outcome<Box<dyn Side>> {

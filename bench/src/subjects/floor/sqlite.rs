@@ -7,12 +7,13 @@ use async_trait::async_trait;
 use lock_core::{Owner, Random};
 use lock_sql::sqlite::floor::{LOOK, RELEASE, TAKE};
 use sqlx::ConnectOptions;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
+use sqlx::sqlite::{SqliteConnection, SqliteJournalMode, SqliteSynchronous};
 use tokio::sync::Mutex;
 
 use super::raw::{Calls, Cycles};
 use crate::Outcome;
 use crate::clock::shared_now;
+use crate::raw;
 use crate::subjects::{Side, Subject, TTL, Worker};
 
 pub(super) struct Floor {
@@ -30,12 +31,9 @@ impl Floor {
     pub(super) async fn connect(url: &str) -> Outcome<Floor> {
         // Creates the table.
         onelock::connect(url).await?;
-        let path = url.split_once(':').ok_or("no URL")?.1.split('?').next().unwrap_or_default();
-        let options = SqliteConnectOptions::new()
-            .filename(path.strip_prefix("//").unwrap_or(path))
+        let options = raw::sqlite::options(url)?
             .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(SqliteSynchronous::Full)
-            .disable_statement_logging();
+            .synchronous(SqliteSynchronous::Full);
         let looks = Mutex::new(options.connect().await?);
         let writes = Mutex::new(options.connect().await?);
         Ok(Floor { connections: Arc::new(Connections { looks, writes }), random: Random::system() })

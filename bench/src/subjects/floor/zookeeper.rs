@@ -24,11 +24,15 @@ impl Floor {
     }
 
     async fn requests(&self, name: &str) -> Outcome<Arc<Requests>> {
-        let directory = floor::directory(name);
-        let (client, random) = (self.client.clone(), self.random.clone());
-        let requests = Requests { client, directory, random, watcher: Mutex::default() };
+        let requests = self.of(name);
         requests.make_directory().await?;
         Ok(Arc::new(requests))
+    }
+
+    /// Returns the requests of a name that has no directory yet.
+    fn of(&self, name: &str) -> Requests {
+        let (client, random) = (self.client.clone(), self.random.clone());
+        Requests { client, directory: floor::directory(name), random, watcher: Mutex::default() }
     }
 }
 
@@ -36,6 +40,10 @@ impl Floor {
 impl Subject for Floor {
     async fn worker(&self, name: &str) -> Outcome<Box<dyn Worker>> {
         Ok(Box::new(Cycles(self.requests(name).await?)))
+    }
+
+    async fn use_once(&self, name: &str) -> Outcome<()> {
+        Cycles(Arc::new(self.of(name))).cycle().await
     }
 
     async fn side(&self, name: &str) -> Outcome<Box<dyn Side>> {
@@ -81,6 +89,20 @@ impl Requests {
         let node = path.rsplit('/').next().unwrap_or_default();
         Ok(Some((format!("{node}{sequence}"), listing.await?)))
     }
+
+    /// The same, and creates the directory first, without waiting in between either. Returns `None` if the folder was
+    /// not there.
+    async fn enter_anew(&self, owner: &Owner) -> Outcome<Option<(String, Vec<String>)>> {
+        let options = floor::directory_options();
+        // Sent before what `enter` sends.
+        let making = self.client.create(&self.directory, &[], &options);
+        let entered = self.enter(owner).await?;
+        match making.await {
+            Ok(_) | Err(Error::NodeExists) => Ok(entered),
+            Err(Error::NoNode) => self.make(floor::FOLDER, &floor::folder_options()).await.map(|()| None),
+            Err(e) => Err(e.into()),
+        }
+    }
 }
 
 /// One acquisition.
@@ -102,13 +124,17 @@ impl Calls for Requests {
     async fn take(&self, claim: &mut Claim) -> Outcome<bool> {
         let children = match &claim.node {
             Some(_) => self.client.list_children(&self.directory).await?,
-            None => loop {
-                if let Some((node, children)) = self.enter(&claim.owner).await? {
-                    claim.node = Some(node);
-                    break children;
-                }
-                self.make_directory().await?;
-            },
+            None => {
+                let mut entered = self.enter(&claim.owner).await?;
+                let (node, children) = loop {
+                    match entered {
+                        Some(entered) => break entered,
+                        None => entered = self.enter_anew(&claim.owner).await?,
+                    }
+                };
+                claim.node = Some(node);
+                children
+            }
         };
         if self.watcher.lock().await.is_some() {
             return Ok(false);

@@ -1,0 +1,111 @@
+//! Servers that work together, of which one is killed.
+
+use std::io;
+
+use lock_conformance::Data;
+use lock_test_servers::{Absence, Ensemble, EtcdCluster, Owned, Redis, ReplicaSet, Settings};
+
+use crate::backend::Backend;
+
+/// Several servers that were started here. Dropping it kills them.
+pub(crate) enum Cluster {
+    Etcd(EtcdCluster),
+    ZooKeeper(Ensemble),
+    Mongo(ReplicaSet),
+    /// Five servers that do not know of each other.
+    Redlock(Vec<Owned>),
+}
+
+/// How many servers of Redlock are started.
+const REDLOCK: usize = 5;
+
+/// A member that was killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Killed(usize);
+
+impl Cluster {
+    /// Returns whether this program can start several servers of this kind that go on without one of them.
+    pub(crate) fn is_known_of(backend: Backend) -> bool {
+        matches!(backend, Backend::Etcd | Backend::ZooKeeper | Backend::Mongo | Backend::Redlock)
+    }
+
+    /// Starts one, and waits until it serves. Blocks for seconds.
+    ///
+    /// # Errors
+    ///
+    /// If the server is missing or does not start, or if no cluster of its kind is known.
+    pub(crate) fn start(backend: Backend) -> Result<Cluster, Absence> {
+        let settings = Settings::default();
+        match backend {
+            Backend::Etcd => EtcdCluster::start(&settings).map(Cluster::Etcd),
+            Backend::ZooKeeper => Ensemble::start(&settings).map(Cluster::ZooKeeper),
+            Backend::Mongo => ReplicaSet::start(&settings).map(Cluster::Mongo),
+            Backend::Redlock => {
+                let servers = (0..REDLOCK).map(|_| Owned::start(&Redis, &settings));
+                servers.collect::<Result<_, _>>().map(Cluster::Redlock)
+            }
+            _ => Err(Absence::NotRun(format!("no cluster of {} can be started here", backend.as_str()))),
+        }
+    }
+
+    /// Returns the URL for clients, which names all members.
+    pub(crate) fn url(&self) -> String {
+        match self {
+            Cluster::Etcd(cluster) => cluster.url(),
+            Cluster::ZooKeeper(ensemble) => ensemble.url(),
+            Cluster::Mongo(set) => set.url(),
+            Cluster::Redlock(servers) => {
+                let hosts: Vec<String> = servers.iter().map(Owned::address).collect();
+                format!("redlock://{}/", hosts.join(","))
+            }
+        }
+    }
+
+    /// Returns the member that leads; where none does, the first one.
+    ///
+    /// # Errors
+    ///
+    /// If no member leads in time.
+    pub(crate) fn leader(&self) -> io::Result<usize> {
+        match self {
+            Cluster::Etcd(cluster) => cluster.leader(),
+            Cluster::ZooKeeper(ensemble) => ensemble.leader(),
+            Cluster::Mongo(set) => set.primary(),
+            Cluster::Redlock(_) => Ok(0),
+        }
+    }
+
+    /// Kills a member (-9).
+    ///
+    /// # Errors
+    ///
+    /// If it is down.
+    pub(crate) fn kill(&self, member: usize) -> io::Result<Killed> {
+        self.members()[member].kill()?;
+        Ok(Killed(member))
+    }
+
+    /// Starts it again with its data, and waits until the others have it back.
+    ///
+    /// # Errors
+    ///
+    /// If that takes too long.
+    pub(crate) fn mend(&self, Killed(member): Killed) -> io::Result<()> {
+        self.members()[member].restart(Data::Kept)?;
+        match self {
+            Cluster::Etcd(cluster) => cluster.become_whole(),
+            Cluster::ZooKeeper(ensemble) => ensemble.become_whole(),
+            Cluster::Mongo(set) => set.become_whole(),
+            Cluster::Redlock(_) => Ok(()),
+        }
+    }
+
+    fn members(&self) -> &[Owned] {
+        match self {
+            Cluster::Etcd(cluster) => cluster.members(),
+            Cluster::ZooKeeper(ensemble) => ensemble.members(),
+            Cluster::Mongo(set) => set.members(),
+            Cluster::Redlock(servers) => servers,
+        }
+    }
+}
