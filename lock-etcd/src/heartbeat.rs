@@ -148,7 +148,7 @@ impl Heartbeat {
                 }
                 return Beat::Unknown;
             }
-            Kept::No if self.has_ended(lease).await => return Beat::Over,
+            Kept::No if self.confirm_end(lease).await => return Beat::Over,
             Kept::No => return Beat::Unknown,
         };
         if term == 0 {
@@ -180,8 +180,9 @@ impl Heartbeat {
         Beat::Proven
     }
 
-    /// Whether the lease is really gone. A member that lags behind may not know of it yet, so this reads keys.
-    async fn has_ended(&mut self, lease: Lease) -> bool {
+    /// Gives up the stream, and returns whether the lease is really gone. A member that lags behind may not know of it
+    /// yet, so this reads keys.
+    async fn confirm_end(&mut self, lease: Lease) -> bool {
         self.stream = None;
         match self.read().await {
             Some((has, _)) => has.values().all(|metadata| metadata.lease != lease.id),

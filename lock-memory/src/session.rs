@@ -121,7 +121,7 @@ impl Sessions {
     /// Gives no more memberships in a session, and wakes the claims that have one.
     pub(crate) fn end(&self, session: &Arc<Session>, state: State) {
         self.open.stop_joining(session);
-        session.is_proven(|proof| proof.state = state);
+        session.change_proof(|proof| proof.state = state);
         // Wakes the task of the session, which then ends.
         session.want_proof();
         let claims: Vec<Claimed> = session.members().iter().cloned().collect();
@@ -186,7 +186,7 @@ async fn heartbeat(session: &Session, connection: &Connection<QueueServer>) -> S
         match answer {
             Ok(Answer::Kept(has)) if clock.now() < session.ends() => {
                 session.release_unclaimed_places(&has, connection);
-                session.is_proven(|proof| {
+                session.change_proof(|proof| {
                     *proof = Proof { asked, number, has: Arc::new(has), state: State::Alive }
                 });
                 return State::Alive;
@@ -221,7 +221,8 @@ impl Session {
         self.proven.notified()
     }
 
-    fn is_proven(&self, change: impl FnOnce(&mut Proof)) {
+    /// Changes what is known, and wakes all that wait for a proof.
+    fn change_proof(&self, change: impl FnOnce(&mut Proof)) {
         change(&mut self.latest());
         self.proven.notify_waiters();
     }

@@ -101,7 +101,7 @@ impl<N: Node> Candidate<N> {
         match self.quorum.attempt(&self.ask, ends, self.order).await {
             Tried::Granted { token, valid_for } => {
                 self.token = Some(token);
-                self.is_decided();
+                self.record_majority();
                 self.release_answers = ReleaseAnswers::default();
                 // Votes that the majority did not need were not waited for, and may still arrive.
                 self.may_be_left = true;

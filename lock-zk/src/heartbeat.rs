@@ -131,7 +131,7 @@ impl Keeper {
                 // The holders know that their locks are lost, so from now on other clients may take them.
                 () = clock.sleep_until(deadlines.ends()), if session.is_given_up() => {}
                 () = clock.sleep_until(next), if state == SessionState::Alive && heartbeat.is_none() => {
-                    if !wanted && self.is_idle() {
+                    if !wanted && self.close_if_idle() {
                         return Ended::Idle;
                     }
                     wanted = false;
@@ -162,7 +162,8 @@ impl Keeper {
         }
     }
 
-    fn is_idle(&self) -> bool {
+    /// Lets no more claims join the session if it is idle, or if its client was dropped. Returns whether that is so.
+    fn close_if_idle(&self) -> bool {
         self.sessions.upgrade().is_none_or(|sessions| sessions.close_if_idle(&self.session))
     }
 }

@@ -4,16 +4,16 @@ use lock_core::driver::Location;
 use lock_core::{Client, Error, Options, Result};
 
 /// Makes a module for each backend, the list of all schemes, and the functions `connect` and `schema`, from lines of
-/// `feature [schemes] => crate as module, connect, schema`.
+/// `feature [schemes] => module, connect, schema`. The module is a dependency, or a module in one: `mysql in lock_sql`.
 macro_rules! backends {
     ($(
         $feature:literal [$($scheme:literal),+] =>
-            $package:ident $(:: $dialect:ident)? as $module:ident, $connect:ident, $schema:expr;
+            $module:ident $(in $package:ident)?, $connect:ident, $schema:expr;
     )+) => {
         $(
             #[cfg(feature = $feature)]
             #[doc(inline)]
-            pub use $package $(:: $dialect)? as $module;
+            pub use $(:: $package)? :: $module;
         )+
 
         /// Every scheme that a URL may have, also those of backends that are not built in.
@@ -54,15 +54,15 @@ macro_rules! backends {
 }
 
 backends! {
-    "etcd" ["etcd", "etcds"] => lock_etcd as etcd, connect_with, |url| etcd::Etcd::from_url(url).map(|_| NOTHING);
-    "memory" ["memory", "memory+queue"] => lock_memory as memory, connect, |_| Ok(NOTHING);
-    "mongodb" ["mongodb", "mongodb+srv"] => lock_mongo as mongodb, connect_with, |url| Ok(mongodb::Mongo::from_url(url)?.schema());
-    "redis" ["redis", "rediss", "redis+unix", "unix", "valkey", "valkeys", "valkey+unix"] => lock_redis as redis, connect_with, |url| redis::Redis::from_url(url).map(|_| NOTHING);
-    "redlock" ["redlock", "redlocks"] => lock_redlock as redlock, connect_with, |url| redlock::Redlock::from_url(url).map(|_| NOTHING);
-    "mysql" ["mysql", "mariadb"] => lock_sql::mysql as mysql, connect_with, |url| Ok(mysql::MySql::from_url(url)?.schema());
-    "postgres" ["postgres", "postgresql"] => lock_sql::postgres as postgres, connect_with, |url| Ok(postgres::Postgres::from_url(url)?.schema());
-    "zk" ["zk", "zks"] => lock_zk as zk, connect_with, |url| zk::ZooKeeper::from_url(url).map(|_| NOTHING);
-    "sqlite" ["sqlite"] => lock_sql::sqlite as sqlite, connect_with, |url| Ok(sqlite::Sqlite::from_url(url)?.schema());
+    "etcd" ["etcd", "etcds"] => etcd, connect_with, |url| etcd::Etcd::from_url(url).map(|_| NOTHING);
+    "memory" ["memory", "memory+queue"] => memory, connect, |_| Ok(NOTHING);
+    "mongodb" ["mongodb", "mongodb+srv"] => mongodb, connect_with, |url| Ok(mongodb::Mongo::from_url(url)?.schema());
+    "redis" ["redis", "rediss", "redis+unix", "unix", "valkey", "valkeys", "valkey+unix"] => redis, connect_with, |url| redis::Redis::from_url(url).map(|_| NOTHING);
+    "redlock" ["redlock", "redlocks"] => redlock, connect_with, |url| redlock::Redlock::from_url(url).map(|_| NOTHING);
+    "mysql" ["mysql", "mariadb"] => mysql in lock_sql, connect_with, |url| Ok(mysql::MySql::from_url(url)?.schema());
+    "postgres" ["postgres", "postgresql"] => postgres in lock_sql, connect_with, |url| Ok(postgres::Postgres::from_url(url)?.schema());
+    "zk" ["zk", "zks"] => zk, connect_with, |url| zk::ZooKeeper::from_url(url).map(|_| NOTHING);
+    "sqlite" ["sqlite"] => sqlite in lock_sql, connect_with, |url| Ok(sqlite::Sqlite::from_url(url)?.schema());
 }
 
 /// The schema of a server that needs none.

@@ -133,6 +133,7 @@ fn passwords() -> impl Iterator<Item = String> {
 
 /// Returns what is shown of the server that a URL names.
 #[allow(clippy::match_single_binding, reason = "a build may have no backend with a server")]
+#[allow(unused_qualifications, reason = "the backends are tested as users name them")]
 fn shown(url: &str) -> onelock::Result<String> {
     #[allow(dead_code, reason = "a build may have no backend with a server")]
     fn debug<T: fmt::Debug>(settings: onelock::Result<T>) -> onelock::Result<String> {

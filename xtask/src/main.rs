@@ -31,6 +31,7 @@ mod steps;
 mod summary;
 mod targets;
 mod test;
+mod versions;
 mod workspace;
 
 use std::process::ExitCode;

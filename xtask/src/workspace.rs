@@ -25,7 +25,8 @@ impl Package {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Feature {
     pub(crate) name: String,
-    /// The rest of its line: `["dep:lock-redis"]`.
+    /// The rest of its line: `["dep:lock-sql", "lock-sql/mysql"]`, or `{ package = "lock-zk", optional = true }` of an
+    /// optional dependency that is a feature.
     pub(crate) turns_on: String,
 }
 
@@ -109,15 +110,27 @@ pub(crate) fn package_name(manifest: &str) -> Option<&str> {
     manifest.lines().find_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'))
 }
 
+/// Returns the features that a manifest lists, and those that are optional dependencies: as in cargo, each that no
+/// feature turns on by `dep:`.
 fn features(manifest: &str) -> Vec<Feature> {
+    let listed: Vec<_> = section(manifest, "[features]").collect();
+    let is_listed = |name: &str| {
+        let named = format!("\"dep:{name}\"");
+        listed.iter().any(|(_, turns_on)| turns_on.contains(&named))
+    };
+    let optional = section(manifest, "[dependencies]").filter(|(_, terms)| terms.contains("optional = true"));
+    let dependencies = optional.filter(|(name, _)| !is_listed(name));
+    let all = listed.iter().copied().chain(dependencies).filter(|(name, _)| *name != "default");
+    all.map(|(name, turns_on)| Feature { name: name.to_owned(), turns_on: turns_on.to_owned() }).collect()
+}
+
+/// Returns the lines of a section: what is before the `=`, and what is behind it.
+fn section<'a>(manifest: &'a str, title: &'static str) -> impl Iterator<Item = (&'a str, &'a str)> {
     let lines = manifest.lines().map(str::trim);
     let section =
-        lines.skip_while(|line| *line != "[features]").skip(1).take_while(|line| !line.starts_with('['));
-    let features = section.filter_map(|line| {
-        let (name, turns_on) = line.split_once('=').filter(|_| !line.starts_with('#'))?;
-        Some(Feature { name: name.trim().to_owned(), turns_on: turns_on.trim().to_owned() })
-    });
-    features.filter(|feature| feature.name != "default").collect()
+        lines.skip_while(move |line| *line != title).skip(1).take_while(|line| !line.starts_with('['));
+    let entries = section.filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once('='));
+    entries.map(|(name, value)| (name.trim(), value.trim()))
 }
 
 #[cfg(test)]
@@ -135,7 +148,9 @@ a = ["dep:x"]
 b = []
 
 [dependencies]
-x = { version = "1", features = ["c"] }
+x = { version = "1", features = ["c"], optional = true }
+y = "1"
+z = { package = "two", optional = true }
 "#;
 
     #[test]
@@ -166,7 +181,8 @@ x = { version = "1", features = ["c"] }
     fn features_are_read() {
         let features = features(MANIFEST);
         let read: Vec<_> = features.iter().map(|f| (f.name.as_str(), f.turns_on.as_str())).collect();
-        assert_eq!(read, [("a", "[\"dep:x\"]"), ("b", "[]")]);
+        let dependency = ("z", "{ package = \"two\", optional = true }");
+        assert_eq!(read, [("a", "[\"dep:x\"]"), ("b", "[]"), dependency], "x is turned on by its name");
         assert_eq!(package_name(MANIFEST), Some("one"));
     }
 
@@ -182,7 +198,12 @@ x = { version = "1", features = ["c"] }
     fn this_workspace_is_read() {
         let packages = packages().unwrap();
         let facade = packages.iter().find(|package| package.name == "onelock").unwrap();
-        assert!(facade.features.iter().any(|feature| feature.turns_on.contains("dep:lock-memory")));
+        let turns_on = |feature: &str| {
+            let feature = facade.features.iter().find(|known| known.name == feature);
+            feature.map(|feature| feature.turns_on.as_str()).unwrap_or_default()
+        };
+        assert!(turns_on("memory").contains("lock-memory") && turns_on("sqlite").contains("dep:lock-sql"));
+        assert!(!facade.features.iter().any(|feature| feature.name == "lock-sql"));
         assert!(packages.iter().any(|package| package.name == "xtask" && package.features.is_empty()));
     }
 }

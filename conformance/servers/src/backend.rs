@@ -14,10 +14,10 @@ use lock_conformance::harness::{IdleConnection, OneTrip, Promise, Replays, SHORT
 use lock_conformance::{Missing, Verdict};
 use lock_core::{Client, Options, Result};
 
-use super::owned::Settings;
 use super::product::Product;
 use super::requirement::Absence;
 use super::server::Server;
+use super::settings::Settings;
 pub use admin::AdminAbilities;
 use on_server::OnServer;
 

@@ -7,10 +7,11 @@ use lock_conformance::record;
 
 use super::docker::Container;
 use super::image::{Image, can_be};
-use super::owned::{Settings, last_lines};
+use super::printed::last_lines;
 use super::product::Product;
 use super::requirement::NoServer;
-use super::server::Source;
+use super::settings::Settings;
+use super::source::Source;
 
 /// How long a server may take to make its data and to answer.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -17,7 +17,7 @@ use testcontainers::{ContainerAsync, ContainerRequest, GenericImage, ImageExt, T
 use tokio::runtime::Runtime;
 
 use super::image::Image;
-use super::owned::last_lines;
+use super::printed::last_lines;
 use super::requirement::NoServer;
 
 /// Where the daemon is looked for if `DOCKER_HOST` names no other place.

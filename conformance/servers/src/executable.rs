@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::catalogue::Found;
-use super::server::Source;
+use super::source::Source;
 use super::system::System;
 use super::user::User;
 

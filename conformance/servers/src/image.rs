@@ -1,6 +1,6 @@
 //! Container images from which servers can be started.
 
-use super::owned::{Clock, Settings};
+use super::settings::{Clock, Settings};
 
 /// The prefix of a value of `LOCK_TEST_REDIS`, … that names an image and not a URL.
 const SCHEME: &str = "docker:";
@@ -48,7 +48,7 @@ pub(super) fn can_be(settings: &Settings) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::owned::{Clock, Settings};
+    use super::super::settings::{Clock, Settings};
     use super::{can_be, named};
 
     #[test]

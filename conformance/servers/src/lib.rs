@@ -54,6 +54,7 @@ mod pipes;
 mod port;
 #[cfg(feature = "sql")]
 mod postgres;
+mod printed;
 #[cfg(unix)]
 mod process;
 #[cfg(not(unix))]
@@ -70,8 +71,11 @@ mod requirement;
 mod rules;
 mod server;
 mod server_url;
+mod settings;
+mod source;
 #[cfg(feature = "sql")]
 mod sql;
+mod stop_signal;
 mod system;
 #[cfg(feature = "sql")]
 mod template;
@@ -94,7 +98,7 @@ pub use image::Image;
 pub use mongodb::{MongoDb, ReplicaSet, StandaloneMongoDb};
 #[cfg(feature = "sql")]
 pub use mysql::MySql;
-pub use owned::{Clock, Owned, Persistence, Settings};
+pub use owned::Owned;
 #[cfg(feature = "sql")]
 pub use pgbouncer::PgBouncer;
 pub use pipes::Pipes;
@@ -102,11 +106,14 @@ pub use port::Port;
 #[cfg(feature = "sql")]
 pub use postgres::Postgres;
 pub use process::Process;
-pub use product::{Place, Product, StopSignal};
+pub use product::{Place, Product};
 pub use redis::{Redis, RedisAdmin};
 pub use requirement::{Absence, Requirement};
 pub use rules::judged_on;
-pub use server::{Given, Server, Source};
+pub use server::{Given, Server};
 pub use server_url::ServerUrl;
+pub use settings::{Clock, Persistence, Settings};
+pub use source::Source;
+pub use stop_signal::StopSignal;
 pub use this_program::ThisProgram;
 pub use zookeeper::{Ensemble, ZooKeeper};

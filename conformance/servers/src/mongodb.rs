@@ -12,9 +12,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::catalogue::{self, Listing};
 use super::executable::Executable;
-use super::owned::Settings;
 use super::product::{Place, Product};
 use super::server_url::{ServerUrl, connect_to_first};
+use super::settings::Settings;
 pub use set::ReplicaSet;
 use wire::Document;
 

@@ -9,8 +9,8 @@ use std::time::SystemTime;
 use super::catalogue::{self, Listing};
 use super::executable::{Account, Executable};
 use super::image::Image;
-use super::owned::{Persistence, Settings};
 use super::product::{Place, Product};
+use super::settings::{Persistence, Settings};
 use super::{sql, template};
 
 /// The user, which has all rights and needs no password on this machine.

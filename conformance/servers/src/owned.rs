@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,53 +14,18 @@ use super::catalogue::Found;
 use super::clock::WallClock;
 use super::executable::Executable;
 use super::folder::Folder;
-use super::host::Host;
 use super::port::Port;
+use super::printed::last_lines;
 use super::process_tree::ProcessTree;
 use super::product::{Place, Product};
 use super::requirement::{Absence, NoServer, Requirement};
+use super::settings::{Clock, Persistence, Settings};
 
 /// How long a server may take to start, and to end when it is asked to.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// Servers may tell the time in milliseconds.
 const ROUNDING: Duration = Duration::from_millis(2);
-
-/// What a server writes to disk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Persistence {
-    /// Every write, before it is acknowledged.
-    #[default]
-    EveryWrite,
-    /// Nothing, ever.
-    None,
-}
-
-/// Which wall clock a server reads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Clock {
-    /// The machine's.
-    #[default]
-    Machines,
-    /// A clock of its own, which starts with the machine's time and can be [set](Owned::step_clock).
-    Own,
-}
-
-/// How a server is started.
-#[derive(Clone, Debug, Default)]
-pub struct Settings {
-    /// What it writes to disk.
-    pub persistence: Persistence,
-    /// Which wall clock it reads.
-    pub clock: Clock,
-    /// Further arguments of the program.
-    pub args: Vec<String>,
-    /// The host on which it runs, if it isn't this one.
-    pub host: Option<Arc<Host>>,
-    /// Files in its data folder, by their names: certificates and their keys, for example. Only the server and this
-    /// process can read them.
-    pub files: Vec<(String, Vec<u8>)>,
-}
 
 /// A server that was started here. Dropping it kills it and removes its folder.
 #[derive(Debug)]
@@ -374,10 +339,4 @@ fn spawn(
 /// Returns the file with everything that the server prints.
 fn log(place: &Place) -> PathBuf {
     place.folder.join("log")
-}
-
-/// Returns the last lines of what a program printed, in one line.
-pub(super) fn last_lines(text: &str) -> String {
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    lines[lines.len().saturating_sub(4)..].join(" | ")
 }

@@ -10,10 +10,11 @@ use sqlx::{ConnectOptions, Connection, Row};
 
 use super::catalogue::{self, Listing};
 use super::executable::{Account, Executable};
-use super::owned::{Owned, Settings};
+use super::owned::Owned;
 use super::postgres::{DATABASE, USER};
 use super::product::{Place, Product};
 use super::requirement::Absence;
+use super::settings::Settings;
 use super::sql;
 
 /// PgBouncer, one process that pools by transaction.

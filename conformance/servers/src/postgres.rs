@@ -9,8 +9,9 @@ use std::time::SystemTime;
 use super::catalogue::{self, Listing};
 use super::executable::{Account, Executable};
 use super::image::Image;
-use super::owned::{Persistence, Settings};
-use super::product::{Place, Product, StopSignal};
+use super::product::{Place, Product};
+use super::settings::{Persistence, Settings};
+use super::stop_signal::StopSignal;
 use super::{sql, template};
 
 /// The superuser, which needs no password on this machine.

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::child_processes::{self, State};
 use super::process::Process;
-use super::product::StopSignal;
+use super::stop_signal::StopSignal;
 
 /// How long signals may take to have an effect.
 const LIMIT: Duration = Duration::from_secs(5);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use lock_conformance::harness::Ended;
 
 use super::process::Process;
-use super::product::StopSignal;
+use super::stop_signal::StopSignal;
 
 /// A server's process, which cannot exist here.
 #[derive(Debug)]

@@ -10,7 +10,8 @@ use std::time::SystemTime;
 use super::catalogue::Listing;
 use super::executable::{Account, Executable};
 use super::image::Image;
-use super::owned::Settings;
+use super::settings::Settings;
+use super::stop_signal::StopSignal;
 
 /// A product that can serve locks: how to start it, and how to see that it serves.
 pub trait Product: fmt::Debug + Send + Sync + 'static {
@@ -85,15 +86,6 @@ pub trait Product: fmt::Debug + Send + Sync + 'static {
     fn time(&self, _url: &str) -> io::Result<SystemTime> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "it can't be asked for its time"))
     }
-}
-
-/// The signal that makes a server end at once and in good order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StopSignal {
-    /// SIGTERM.
-    Terminate,
-    /// SIGINT.
-    Interrupt,
 }
 
 /// Where a server runs that was started here.

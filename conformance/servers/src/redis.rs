@@ -10,8 +10,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::catalogue::{self, Listing};
 use super::executable::Executable;
 use super::image::Image;
-use super::owned::{Persistence, Settings};
 use super::product::{Place, Product};
+use super::settings::{Persistence, Settings};
 
 pub use admin::RedisAdmin;
 

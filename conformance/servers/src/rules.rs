@@ -3,9 +3,10 @@
 use libtest_mimic::Trial;
 use lock_conformance::rules::{self, Outcome};
 
-use super::owned::{Owned, Settings};
+use super::owned::Owned;
 use super::product::Product;
 use super::requirement::Absence;
+use super::settings::Settings;
 
 /// Returns the tests for `libtest_mimic`, as [`judged`](rules::judged) does.
 ///

@@ -1,15 +1,16 @@
 //! A running server, wherever it comes from.
 
 use std::fmt;
-use std::path::PathBuf;
 
 use lock_conformance::{Missing, record};
 
 use super::contained::Contained;
 use super::image;
-use super::owned::{Owned, Settings};
+use super::owned::Owned;
 use super::product::Product;
 use super::requirement::{Absence, NoServer, Requirement};
+use super::settings::Settings;
+use super::source::Source;
 
 /// A running server.
 ///
@@ -138,37 +139,6 @@ impl fmt::Display for Server {
     /// `redis 7.0.15, started from /usr/bin/redis-server`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, {}", self.version(), self.source())
-    }
-}
-
-/// Where a server comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Source {
-    /// The URL in this environment variable.
-    Url {
-        /// `LOCK_TEST_REDIS`, …
-        variable: &'static str,
-    },
-    /// This program, started here.
-    Program(PathBuf),
-    /// This program of another system, started here under chroot.
-    Chroot(PathBuf),
-    /// A container of this image, started here.
-    Container {
-        /// Its name: `redis:7.4`.
-        image: String,
-    },
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Source::Url { variable } => write!(f, "given by {variable}"),
-            Source::Program(program) => write!(f, "started from {}", program.display()),
-            Source::Chroot(program) => write!(f, "started from {} under chroot", program.display()),
-            Source::Container { image } => write!(f, "in a container of {image}"),
-        }
     }
 }
 

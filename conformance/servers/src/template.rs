@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::executable::Executable;
 use super::folder::Folder;
+use super::printed::last_lines;
 use super::process::Process;
 
 /// The folders that were made, by the server's program. They are never dropped; their cleanup on exit removes them.
@@ -42,7 +43,7 @@ pub(super) fn run(command: &mut Command) -> io::Result<()> {
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said);
     let program = command.get_program().to_string_lossy();
-    Err(io::Error::other(format!("{program}: {}: {}", output.status, super::owned::last_lines(&said))))
+    Err(io::Error::other(format!("{program}: {}: {}", output.status, last_lines(&said))))
 }
 
 fn original(folder: &Folder) -> PathBuf {

@@ -6,9 +6,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::host::Network;
-use super::owned::{Owned, Settings};
+use super::owned::Owned;
 use super::product::Product;
 use super::requirement::Absence;
+use super::settings::Settings;
 
 /// How long a cluster may take to agree.
 const LIMIT: Duration = Duration::from_secs(30);

@@ -9,13 +9,13 @@ use std::time::Duration;
 use lock_core::driver::When;
 use lock_core::{Client, Error, ErrorKind, Guard, Instant, Lock, LossReason};
 
-use super::NAMES;
 use super::dice::Dice;
-use super::log::{CallId, Parting, Wait, What, Why};
+use super::ids::CallId;
+use super::log::{Parting, Wait, What, Why};
 use super::plan::{ByHand, Operation, Plan};
+use super::setting::NAMES;
 use super::site::Site;
-use super::tally::micros;
-use super::timeline::Machine;
+use super::timeline::{Machine, micros};
 
 /// A task that asks for locks again and again.
 pub(super) struct Caller {

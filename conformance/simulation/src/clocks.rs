@@ -7,14 +7,24 @@ use lock_core::Instant;
 use lock_core::driver::{Time, Timer};
 use lock_memory::ServerTime;
 
-use super::LONGEST_TTL;
 use super::dice::Dice;
 use super::faults::FaultProfile;
+use super::setting::LONGEST_TTL;
 use super::timeline::{Machine, Micros, Timeline};
 
 /// The core allows for 1 % of drift between two clocks: half of it for each. In millionths.
 const WORST_RATE: u64 = 5_000;
 const MILLION: u64 = 1_000_000;
+
+/// Returns the time that passes while a clock that is 0.5 % too slow counts `micros`, rounded up.
+pub(super) fn at_most(micros: Micros) -> Micros {
+    micros.saturating_add(micros / 190 + 10)
+}
+
+/// Returns the time that passes while a clock that is 0.5 % too fast counts `micros`, rounded down.
+pub(super) fn at_least(micros: Micros) -> Micros {
+    (micros - micros / 190).saturating_sub(10)
+}
 
 /// How a clock relates to simulated time.
 #[derive(Clone, Copy, Debug)]
@@ -123,5 +133,20 @@ impl ServersClock {
     pub(super) fn when(&self, at: ServerTime) -> Micros {
         let left = at.since(self.now());
         self.timeline.now() + self.pace.lasts(left.as_nanos())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_clock_counts_a_time_in_less_or_more_than_the_bounds() {
+        for time in [1, 1_000, 600_000, 10 * MILLION] {
+            let lasts = |rate| Pace { offset: 0, rate }.lasts(u128::from(time) * 1000);
+            assert!(lasts(MILLION - WORST_RATE) <= at_most(time), "{time}");
+            assert!(lasts(MILLION + WORST_RATE) >= at_least(time), "{time}");
+        }
+        assert_eq!((at_most(0), at_least(0)), (10, 0));
     }
 }

@@ -5,13 +5,11 @@
 
 use std::collections::BTreeSet;
 
-use super::LONGEST_TTL;
-use super::check::at_most;
-use super::families::{Family, Holder, Part};
-use super::log::{CallId, LockId, What};
-use super::server::World;
-use super::tally::micros;
-use super::timeline::Micros;
+use super::clocks::at_most;
+use super::families::Part;
+use super::ids::{CallId, LockId};
+use super::setting::LONGEST_TTL;
+use super::timeline::{Micros, micros};
 
 /// What servers have ended early, or may end early.
 #[derive(Debug, Default)]
@@ -25,91 +23,71 @@ pub(super) struct Cuts {
 }
 
 /// What a server had granted to a call, and until when its holder may rely on that.
-#[derive(Clone, Copy, Debug)]
-struct Claimed {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Claimed {
     lock: LockId,
     place: usize,
-    call: CallId,
+    pub(super) call: CallId,
     grant: u64,
-    token: u64,
-    until: Micros,
+    pub(super) token: u64,
+    pub(super) until: Micros,
 }
 
-impl<S: Family> World<S> {
-    /// Records that a server may end this early. A holder relies on its lease for no longer than the longest ttl,
-    /// however much the server has left.
-    pub(super) fn is_cut(&self, lock: LockId, part: Part) {
-        let mut claimed = self.claimed(lock, part);
-        {
-            let mut state = self.state();
-            claimed.until = state.cuts.until(claimed);
-            // What the log says about this call so far is about another grant, or ends sooner.
-            state.cuts.shortened.remove(&part.call);
-            state.cuts.cut.push(claimed);
-        }
-        self.judge_cuts();
-    }
+/// What changes for a hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// It may end early from now on.
+    Shortened(Claimed),
+    /// It no longer may.
+    Restored(CallId),
+}
 
-    pub(super) fn is_forgotten(&self, lock: LockId, part: Part) {
-        let claimed = self.claimed(lock, part);
-        self.state().cuts.forgotten.push(claimed);
-    }
-
-    fn claimed(&self, lock: LockId, Part { place, call, grant, token, left }: Part) -> Claimed {
-        let until = self.timeline.now() + at_most(micros(left.min(LONGEST_TTL)));
+impl Claimed {
+    /// What is claimed of this part. A holder relies on its lease for no longer than the longest ttl, however much the
+    /// server has left.
+    pub(super) fn new(lock: LockId, Part { place, call, grant, token, left }: Part, now: Micros) -> Claimed {
+        let until = now + at_most(micros(left.min(LONGEST_TTL)));
         Claimed { lock, place, call, grant, token, until }
-    }
-
-    /// Logs which calls' holds may end early from now on, and which no longer may.
-    pub(super) fn judge_cuts(&self) {
-        if self.state().cuts.cut.is_empty() {
-            return;
-        }
-        let parts: Vec<Vec<Part>> = self.locks().map(|lock| self.parts(lock)).collect();
-        let (now, servers) = (self.timeline.now(), self.clocks.len());
-        let mut changes = Vec::new();
-        {
-            let mut state = self.state();
-            let cuts = &mut state.cuts;
-            // The newest first: its end is the furthest away.
-            let before: Vec<Claimed> = cuts.cut.iter().rev().copied().collect();
-            cuts.drop_what_is_over(now, &parts);
-            for claimed in before {
-                let lost_majority = cuts.has_lost_majority(claimed, &parts, servers);
-                if lost_majority && cuts.shortened.insert(claimed.call) {
-                    changes.push((claimed, true));
-                } else if !lost_majority && cuts.shortened.remove(&claimed.call) && now <= claimed.until {
-                    changes.push((claimed, false));
-                }
-            }
-        }
-        for (Claimed { call, token, until, .. }, lost_majority) in changes {
-            match lost_majority {
-                true => self.is_shortened(Holder { call, token }, until),
-                false => self.log.write(What::Restored { call }),
-            }
-        }
-    }
-
-    /// Logs that this call's grant may end early. If the call had revoked the lock from a holder, that holder's grant
-    /// may end early, too, and so on.
-    fn is_shortened(&self, holder: Holder, until: Micros) {
-        let mut next = Some(holder);
-        while let Some(Holder { call, token }) = next {
-            self.log.write(What::Shortened { call, token, until });
-            next = self.state().revoked_from.get(&call).copied();
-        }
-    }
-
-    /// Returns what the servers have granted of a lock, and logs changes of its holders.
-    pub(super) fn parts(&self, lock: LockId) -> Vec<Part> {
-        self.look(lock);
-        let now = self.now();
-        self.state().server.parts(&now, self.keys[lock].clone())
     }
 }
 
 impl Cuts {
+    /// Adds what a server ended early, or may end early.
+    pub(super) fn add_cut(&mut self, mut claimed: Claimed) {
+        claimed.until = self.until(claimed);
+        // What the log says about this call so far is about another grant, or ends sooner.
+        self.shortened.remove(&claimed.call);
+        self.cut.push(claimed);
+    }
+
+    /// Adds what a server has forgotten.
+    pub(super) fn add_forgotten(&mut self, claimed: Claimed) {
+        self.forgotten.push(claimed);
+    }
+
+    /// Returns whether no server has ended anything early.
+    pub(super) fn is_empty(&self) -> bool {
+        self.cut.is_empty()
+    }
+
+    /// Returns which calls' holds may end early from now on, and which no longer may, while the servers have these
+    /// parts of each lock.
+    pub(super) fn changes(&mut self, now: Micros, parts: &[Vec<Part>], servers: usize) -> Vec<Change> {
+        // The newest first: its end is the furthest away.
+        let before: Vec<Claimed> = self.cut.iter().rev().copied().collect();
+        self.drop_what_is_over(now, parts);
+        let mut changes = Vec::new();
+        for claimed in before {
+            let lost_majority = self.has_lost_majority(claimed, parts, servers);
+            if lost_majority && self.shortened.insert(claimed.call) {
+                changes.push(Change::Shortened(claimed));
+            } else if !lost_majority && self.shortened.remove(&claimed.call) && now <= claimed.until {
+                changes.push(Change::Restored(claimed.call));
+            }
+        }
+        changes
+    }
+
     /// Drops what is over, and what a server has prolonged since to at least the same end.
     fn drop_what_is_over(&mut self, now: Micros, parts: &[Vec<Part>]) {
         let lasts = |cut: &Claimed| {
@@ -140,5 +118,63 @@ impl Cuts {
         let has = has.filter(|part| (part.call, part.grant) == (claimed.call, claimed.grant));
         let had: BTreeSet<usize> = has.map(|part| part.place).chain(forgotten).collect();
         !cut.is_empty() && had.difference(&cut).count() <= servers / 2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const LEFT: Duration = Duration::from_millis(100);
+
+    /// A part of the only hold, on this server.
+    fn part(place: usize) -> Part {
+        Part { place, call: 7, grant: 1, token: 42, left: LEFT }
+    }
+
+    fn cut(place: usize) -> Claimed {
+        Claimed::new(0, part(place), 0)
+    }
+
+    fn has(places: &[usize]) -> Vec<Vec<Part>> {
+        vec![places.iter().copied().map(part).collect()]
+    }
+
+    #[test]
+    fn an_early_end_is_a_change_once_and_none_after_its_time() {
+        let mut cuts = Cuts::default();
+        assert!(cuts.is_empty());
+        cuts.add_cut(cut(0));
+        assert_eq!(cuts.changes(1, &has(&[]), 1), [Change::Shortened(cut(0))]);
+        assert_eq!(cuts.changes(2, &has(&[]), 1), []);
+        assert_eq!(cuts.changes(cut(0).until + 1, &has(&[]), 1), []);
+        assert!(cuts.is_empty());
+    }
+
+    #[test]
+    fn a_hold_needs_a_majority_of_the_servers_that_were_not_touched() {
+        let mut cuts = Cuts::default();
+        cuts.add_cut(cut(0));
+        assert_eq!(cuts.changes(1, &has(&[1, 2]), 3), []);
+        cuts.add_cut(cut(1));
+        assert_eq!(cuts.changes(2, &has(&[2]), 3), [Change::Shortened(cut(1))]);
+        // The second server has granted it again, for longer than the holder had counted on.
+        assert_eq!(cuts.changes(3, &has(&[1, 2]), 3), [Change::Restored(7)]);
+    }
+
+    #[test]
+    fn what_a_server_has_forgotten_still_counts_for_the_hold() {
+        let mut cuts = Cuts::default();
+        cuts.add_forgotten(cut(1));
+        cuts.add_cut(cut(0));
+        assert_eq!(cuts.changes(1, &has(&[2]), 3), []);
+    }
+
+    #[test]
+    fn no_holder_relies_on_more_than_the_longest_ttl() {
+        let long = Part { left: LONGEST_TTL * 9, ..part(0) };
+        assert_eq!(Claimed::new(0, long, 5).until, 5 + at_most(micros(LONGEST_TTL)));
     }
 }

@@ -13,10 +13,10 @@ use lock_memory::server::queue::{self, QueueServer, SessionId};
 use lock_memory::server::{ClientId, Key, Server};
 use lock_memory::wire::Wire;
 
-use super::NAMES;
 use super::dice::Dice;
 use super::faults::{Guard, Loss};
-use super::log::{CallId, LockId};
+use super::ids::{CallId, LockId};
+use super::setting::NAMES;
 
 /// The holder of a lock, as the server has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

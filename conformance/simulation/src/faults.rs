@@ -1,9 +1,10 @@
 //! The faults of a history: what goes wrong, and when.
 
 use super::dice::Dice;
-use super::log::{LockId, WakesBy};
+use super::ids::LockId;
+use super::rules::WakesBy;
+use super::setting::{CLIENTS, TTL};
 use super::timeline::Micros;
-use super::{CLIENTS, TTL};
 
 /// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,16 +17,18 @@ use super::clocks::ClientClock;
 use super::dice::{Dice, Seeded};
 use super::families::Family;
 use super::faults::{Fault, FaultProfile};
-use super::log::{Entry, LockId, Log, Rules, WakesBy, What};
+use super::ids::LockId;
+use super::log::{Entry, Log, What};
 use super::majority::Majority;
 use super::plan::Behavior;
-use super::server::World;
+use super::rules::{FamilyName, Rules, WakesBy};
+use super::setting::{CLIENTS, MACHINES, NAMES};
 use super::site::Site;
 use super::stories::Story;
 use super::tally::Tally;
 use super::timeline::{Machine, Timeline};
 use super::wakes::LeaseHiding;
-use super::{CLIENTS, MACHINES, NAMES};
+use super::world::World;
 
 /// How many callers each process has. Those that want the same lock queue at the process's local queue.
 const CALLERS: usize = 2;
@@ -34,17 +36,6 @@ const CALLERS: usize = 2;
 const SECTIONS: usize = 5;
 /// The time limit of a client's shutdown, on a network that works.
 const SHUTDOWN: Duration = Duration::from_secs(30);
-
-/// The kind of servers that a history simulates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FamilyName {
-    /// Compare-and-set with a lease per lock.
-    Lease,
-    /// A queue per lock, whose places belong to sessions.
-    Queue,
-    /// Compare-and-set with a lease per lock on several servers, of which a majority decides.
-    Redlock,
-}
 
 /// One history: what happened in it, and the checker's verdict.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,11 +8,12 @@ use lock_memory::wire::Pushed;
 
 use super::families::{Family, Part, SIMULATION};
 use super::faults::{Fault, Kind, Loss};
-use super::log::{CallId, LockId, What};
-use super::server::World;
+use super::ids::{CallId, LockId};
+use super::log::What;
+use super::setting::{CLIENTS, SERVER};
 use super::tally::Occurrence;
 use super::timeline::Machine;
-use super::{CLIENTS, SERVER};
+use super::world::World;
 
 impl<S: Family> World<S> {
     /// Schedules a fault.
@@ -67,7 +68,7 @@ impl<S: Family> World<S> {
             self.locks().flat_map(|lock| self.parts(lock).into_iter().map(move |p| (lock, p))).collect();
         self.clocks[server].step(by);
         for (lock, part) in parts.into_iter().filter(|(_, part)| by > 0 && part.place == server) {
-            self.is_cut(lock, part);
+            self.record_cut(lock, part);
         }
     }
 
@@ -104,7 +105,7 @@ impl<S: Family> World<S> {
                 let parts: Vec<_> = self.locks().map(|lock| self.parts(lock)).collect();
                 let now = self.now();
                 self.state().server.forget(server, loss, &now);
-                self.for_each_lost(parts, |lock, part| self.is_forgotten(lock, part));
+                self.for_each_lost(parts, |lock, part| self.record_forgotten(lock, part));
                 self.judge_cuts();
                 held
             }
@@ -123,7 +124,7 @@ impl<S: Family> World<S> {
         let before: Vec<_> = self.locks().map(|lock| self.parts(lock)).collect();
         let pushes = change(&mut self.state().server, &now);
         self.deliver(0, pushes);
-        let ended = self.for_each_lost(before, |lock, part| self.is_cut(lock, part));
+        let ended = self.for_each_lost(before, |lock, part| self.record_cut(lock, part));
         self.schedule_expiry_look();
         ended
     }

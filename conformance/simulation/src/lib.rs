@@ -11,47 +11,37 @@ mod check;
 mod clocks;
 mod cut;
 mod dice;
+mod early_ends;
 mod families;
 mod faults;
 mod history;
+mod ids;
 mod interference;
 mod log;
 mod majority;
 mod network;
 mod plan;
 mod report;
+mod rules;
 mod server;
+mod setting;
 mod site;
 mod stories;
+mod story_results;
 mod tally;
 mod timeline;
 mod wakes;
-
-use std::time::Duration;
+mod world;
 
 pub use check::{Invariant, Verdict, Violation, check};
 pub use faults::{Fault, Kind, Loss};
-pub use history::{FamilyName, History, play};
-pub use log::{CallId, Entry, Fate, LockId, Parting, Rules, Terms, Wait, WakesBy, What, Why};
+pub use history::{History, play};
+pub use ids::{CallId, LockId};
+pub use log::{Entry, Fate, Parting, Terms, Wait, What, Why};
 #[doc(hidden)]
 pub use majority::node as node_model;
 pub use report::{Report, family_of, play_many};
-pub use stories::{STORIES, Story, StoryResults, play_story};
+pub use rules::{FamilyName, Rules, WakesBy};
+pub use stories::{STORIES, Story};
+pub use story_results::{StoryResults, play_story};
 pub use tally::{Occurrence, Tally};
-
-/// How many client processes run at any time.
-const CLIENTS: usize = 4;
-/// How many machines there are: one for each process, one for each process that replaces a killed one, and then one for
-/// each server.
-const MACHINES: usize = SERVER + MOST_SERVERS;
-/// The machine of the first server.
-const SERVER: usize = 2 * CLIENTS;
-/// How many servers there are at most, in the family in which a majority of several servers decides.
-const MOST_SERVERS: usize = 5;
-/// The names of the locks. A history uses at least the first one.
-const NAMES: [&str; 3] = ["a", "b", "c"];
-/// The ttl that most callers ask for; the durations of faults are derived from it. Some callers ask for a shorter ttl,
-/// some for a longer one.
-const TTL: Duration = Duration::from_millis(600);
-/// The longest ttl that a caller asks for.
-const LONGEST_TTL: Duration = Duration::from_secs(1);

@@ -8,15 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lock_core::driver::When;
 use lock_core::{Ending, LossReason};
 
-pub use self::details::{Fate, Parting, Rules, Terms, Wait, WakesBy, Why};
+pub use self::details::{Fate, Parting, Terms, Wait, Why};
 use super::faults::Fault;
+use super::ids::{CallId, LockId};
+use super::rules::Rules;
 use super::timeline::{Micros, Timeline};
-
-/// The number of a call, from zero. A call asks for a lock, or revokes one.
-pub type CallId = usize;
-
-/// The number of a lock, from zero.
-pub type LockId = usize;
 
 /// An entry of the log.
 #[derive(Clone, Debug, PartialEq)]

@@ -11,11 +11,12 @@ use tokio::sync::oneshot;
 
 use super::families::{Family, RequestKind};
 use super::faults::Kind;
-use super::log::{Fate, WakesBy, What};
-use super::server::{State, World};
+use super::log::{Fate, What};
+use super::rules::WakesBy;
+use super::setting::{IN_TIME, SERVER, TTL};
 use super::tally::Occurrence;
 use super::timeline::{Machine, Micros};
-use super::{SERVER, TTL};
+use super::world::{State, World};
 
 /// The request that an answer belongs to. Both copies of a doubled request share it: the first answer counts.
 pub(super) type Answered<S> = Arc<Mutex<Question<<S as Server>::Answer>>>;
@@ -41,9 +42,6 @@ enum MessageKind {
 /// An answer that arrives this much later than its question, or more, counts as late: a client must not count its
 /// deadline from the arrival.
 const LATE_PROOF: Micros = 20_000;
-/// The longest time that a message takes, unless it is late.
-pub(super) const IN_TIME: Micros = 1_500;
-
 impl<S: Family> World<S> {
     /// Returns one client's end of the network.
     pub(super) fn end(self: &Arc<Self>, machine: Machine) -> Arc<dyn Wire<S>> {

@@ -6,9 +6,10 @@ use lock_core::driver::When;
 
 use super::dice::Dice;
 use super::faults::{Fault, Kind};
-use super::log::{LockId, Parting, Terms};
+use super::ids::LockId;
+use super::log::{Parting, Terms};
+use super::setting::{LONGEST_TTL, TTL};
 use super::timeline::{Machine, Micros};
-use super::{LONGEST_TTL, TTL};
 
 /// The plan of one section: which lock, on what terms, and how the caller behaves.
 #[derive(Clone, Copy)]

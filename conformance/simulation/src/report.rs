@@ -4,7 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::check::{Invariant, Verdict};
-use super::history::{FamilyName, History, play};
+use super::history::{History, play};
+use super::rules::FamilyName;
 use super::tally::{Occurrence, Tally};
 
 /// How many violations of a history are printed.
@@ -162,15 +163,5 @@ impl fmt::Display for History {
             }
         }
         writeln!(f, "  again: sim --histories 1 --seed {} --family {} --trace\n", self.seed, self.family)
-    }
-}
-
-impl fmt::Display for FamilyName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            FamilyName::Lease => "lease",
-            FamilyName::Queue => "queue",
-            FamilyName::Redlock => "redlock",
-        })
     }
 }

@@ -1,116 +1,25 @@
 //! The simulated servers: what arrives there, and which holders they have.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use lock_core::OwnerBytes;
 use lock_core::driver::When;
-use lock_memory::ServerTime;
 use lock_memory::server::queue::SessionId;
-use lock_memory::server::{ClientId, Handled, Key, Server};
-use lock_memory::wire::{Inbox, Pushed, Reply};
+use lock_memory::server::{ClientId, Handled};
+use lock_memory::wire::{Pushed, Reply};
 
-use super::check::at_most;
-use super::clocks::ServersClock;
-use super::cut::Cuts;
-use super::dice::Dice;
+use super::clocks::{ServersClock, at_most};
 use super::families::{Family, Holder, Part, RequestKind};
-use super::faults::{Fault, FaultProfile};
-use super::log::{CallId, Fate, LockId, Log, WakesBy, What};
+use super::ids::{CallId, LockId};
+use super::log::{Fate, What};
 use super::network::Answered;
-use super::tally::{Occurrence, Tally, micros};
-use super::timeline::{Machine, Micros, Timeline};
-use super::{LONGEST_TTL, MACHINES, NAMES, SERVER, TTL};
-
-/// The servers and their network.
-pub(super) struct World<S: Server> {
-    pub(super) timeline: Timeline,
-    pub(super) log: Log,
-    /// By server.
-    pub(super) clocks: Vec<ServersClock>,
-    /// By lock.
-    pub(super) keys: Vec<Key>,
-    state: Mutex<State<S>>,
-}
-
-pub(super) struct State<S: Server> {
-    pub(super) server: S,
-    pub(super) dice: Dice,
-    /// By machine.
-    pub(super) inboxes: Vec<Option<Arc<Inbox<S::Push>>>>,
-    /// The faults that last now.
-    pub(super) faults: Vec<Fault>,
-    /// When the last scheduled fault will be over.
-    pub(super) troubled_until: Micros,
-    /// Machines that were cut off by a `LastWord` fault after their last message.
-    pub(super) silenced: Vec<Machine>,
-    pub(super) tally: Tally,
-    /// By owner: the call that it belongs to, as learned from attempts that have arrived.
-    calls: HashMap<OwnerBytes, CallId>,
-    /// By call: the session in which it last asked.
-    pub(super) call_sessions: HashMap<CallId, SessionId>,
-    /// By machine: the session in which it last asked.
-    pub(super) sessions: Vec<Option<SessionId>>,
-    /// By lock: the holder.
-    holders: Vec<Option<CallId>>,
-    /// By lock: the calls that have it on any of several servers.
-    parts: Vec<Vec<CallId>>,
-    /// By lock: the calls that have a place in its queue.
-    places: Vec<Vec<CallId>>,
-    /// The grants of which a release has come to one of several servers, and to which.
-    releases: BTreeSet<(u64, usize)>,
-    pub(super) cuts: Cuts,
-    pub(super) wakes: WakesBy,
-    /// By call that has revoked a lock: the holder whose remaining lease it has.
-    pub(super) revoked_from: HashMap<CallId, Holder>,
-    /// When the server next looks for what has expired.
-    next_expiry_look: Option<Micros>,
-}
+use super::setting::{LONGEST_TTL, SERVER, TTL};
+use super::tally::Occurrence;
+use super::timeline::{Machine, Micros, micros};
+use super::world::World;
 
 impl<S: Family> World<S> {
-    pub(super) fn new(
-        timeline: Timeline,
-        log: Log,
-        (servers, locks): (usize, usize),
-        profile: FaultProfile,
-        wakes: WakesBy,
-        mut dice: Dice,
-    ) -> Arc<World<S>> {
-        let clocks = ServersClock::of_all(&timeline, servers, profile, &mut dice);
-        let now: Vec<ServerTime> = clocks.iter().map(ServersClock::now).collect();
-        let state = State {
-            server: S::begin(&now),
-            dice,
-            inboxes: (0..MACHINES).map(|_| None).collect(),
-            faults: Vec::new(),
-            troubled_until: 0,
-            silenced: Vec::new(),
-            tally: Tally::default(),
-            calls: HashMap::new(),
-            call_sessions: HashMap::new(),
-            sessions: vec![None; MACHINES],
-            holders: vec![None; locks],
-            parts: vec![Vec::new(); locks],
-            places: vec![Vec::new(); locks],
-            releases: BTreeSet::new(),
-            cuts: Cuts::default(),
-            wakes,
-            revoked_from: HashMap::new(),
-            next_expiry_look: None,
-        };
-        let keys = NAMES[..locks].iter().map(|name| Key::from(*name)).collect();
-        Arc::new(World { timeline, log, clocks, keys, state: Mutex::new(state) })
-    }
-
-    /// Returns how often each occurrence has happened.
-    pub(super) fn tally(&self) -> Tally {
-        self.state().tally
-    }
-
-    pub(super) fn wakes(&self) -> WakesBy {
-        self.state().wakes
-    }
-
     // ---- requests ---------------------------------------------------------------------------------------------------
 
     pub(super) fn arrive(
@@ -231,17 +140,12 @@ impl<S: Family> World<S> {
             When::Now => {
                 self.count_if(true, Occurrence::RevokedNow);
                 let Holder { call, token } = before;
-                self.is_cut(lock, Part { place: 0, call, grant: token, token, left: LONGEST_TTL });
+                self.record_cut(lock, Part { place: 0, call, grant: token, token, left: LONGEST_TTL });
             }
         }
     }
 
     // ---- the server -------------------------------------------------------------------------------------------------
-
-    /// Returns the time of each server.
-    pub(super) fn now(&self) -> Vec<ServerTime> {
-        self.clocks.iter().map(ServersClock::now).collect()
-    }
 
     /// Looks at the servers directly, without the network. Logs which holder, parts and places they have if that has
     /// changed, and returns the holder.
@@ -274,6 +178,13 @@ impl<S: Family> World<S> {
         holder
     }
 
+    /// Returns what the servers have granted of a lock, and logs changes of its holders.
+    pub(super) fn parts(&self, lock: LockId) -> Vec<Part> {
+        self.look(lock);
+        let now = self.now();
+        self.state().server.parts(&now, self.keys[lock].clone())
+    }
+
     /// Returns the calls that have leases or places.
     pub(super) fn remains(&self, lock: LockId) -> Vec<CallId> {
         let parts: BTreeSet<CallId> = self.parts(lock).into_iter().map(|part| part.call).collect();
@@ -292,10 +203,6 @@ impl<S: Family> World<S> {
         let set_back: u64 = self.clocks.iter().map(ServersClock::set_back).sum();
         let lasts = micros(TTL) + at_most(micros(LONGEST_TTL) + set_back);
         (0..self.clocks.len()).map(|place| self.timeline.goes_on(SERVER + place)).max().unwrap_or(0) + lasts
-    }
-
-    pub(super) fn locks(&self) -> impl Iterator<Item = LockId> + use<S> {
-        0..self.keys.len()
     }
 
     pub(super) fn expire(self: &Arc<Self>) {
@@ -328,10 +235,6 @@ impl<S: Family> World<S> {
             world.expire();
             world.schedule_expiry_look();
         });
-    }
-
-    pub(super) fn state(&self) -> MutexGuard<'_, State<S>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -8,10 +8,11 @@ use lock_core::{Fence, FencingToken};
 use tokio::sync::Notify;
 
 use super::faults::Fault;
-use super::log::{CallId, LockId, Log, What};
+use super::ids::{CallId, LockId};
+use super::log::{Log, What};
 use super::plan::Behavior;
+use super::setting::{MACHINES, NAMES};
 use super::timeline::{Machine, Timeline};
-use super::{MACHINES, NAMES};
 
 pub(super) struct Site {
     pub(super) timeline: Timeline,

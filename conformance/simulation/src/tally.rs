@@ -7,8 +7,10 @@ use std::ops::{AddAssign, Index};
 use lock_core::LossReason;
 
 use super::faults::Kind;
-use super::history::FamilyName;
-use super::log::{CallId, Entry, Parting, Terms, What, Why};
+use super::ids::CallId;
+use super::log::{Entry, Parting, Terms, What, Why};
+use super::rules::FamilyName;
+use super::timeline::micros;
 
 macro_rules! occurrences {
     ($($(#[doc = $doc:literal])* $name:ident, $words:literal;)*) => {
@@ -251,8 +253,4 @@ impl Tally {
             _ => {}
         }
     }
-}
-
-pub(super) fn micros(duration: std::time::Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

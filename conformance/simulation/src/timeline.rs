@@ -9,11 +9,17 @@ use std::fmt;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
 
 /// Microseconds since the history began.
 pub(super) type Micros = u64;
+
+/// Returns how many microseconds this is, rounded down.
+pub(super) fn micros(duration: Duration) -> Micros {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
 
 /// The number of a machine. Each client and each server has its own.
 pub(super) type Machine = usize;

@@ -15,7 +15,7 @@ use lock_core::driver::{
 use lock_core::{Info, Name, Result};
 
 use super::families::Family;
-use super::log::WakesBy;
+use super::rules::WakesBy;
 
 /// A driver whose claims tell the core when a lease ends, or hide it if pushes alone wake waiters.
 #[derive(Debug)]

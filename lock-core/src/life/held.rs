@@ -88,9 +88,9 @@ impl Held {
         self.failed.take().filter(|(at, _)| asked <= *at).map(|(_, error)| error)
     }
 
-    /// Notes that the state on the server may have changed. A fixed lease is not prolonged for that: the server is only
-    /// asked whether it is held.
-    pub(super) fn may_have_changed(&mut self, now: Instant) {
+    /// Makes the next question due at `now`, because the state on the server may have changed. A fixed lease is not
+    /// prolonged for that: the server is only asked whether it is held.
+    pub(super) fn make_due(&mut self, now: Instant) {
         match &mut self.renew_at {
             Some(at) => *at = now,
             None => self.look_at = Some(now),

@@ -83,7 +83,7 @@ impl Life {
     /// can't ask the server any more. Returns the caller that waits for the release, if there is one.
     pub(super) async fn wait_after_panic(&mut self, given: &mut Given) -> Option<oneshot::Sender<Ending>> {
         let Given { held, orders, .. } = given;
-        let cause = self.is_lost(held).unwrap_or(LossReason::RuntimeEnded);
+        let cause = self.detect_loss(held).unwrap_or(LossReason::RuntimeEnded);
         held.lose(cause, &mut self.reporter);
         self.wait_for_guard(orders, cause, held.valid_until()).await
     }
@@ -131,26 +131,26 @@ impl Life {
         let clock = self.shared.clock.clone();
         loop {
             // A guard that was told of a loss must not be told otherwise, whatever noticed the loss first.
-            if let Some(cause) = self.is_lost(held) {
+            if let Some(cause) = self.detect_loss(held) {
                 return Kept::Lost(cause);
             }
             let wakes_at = held.watch_at.map_or(held.next(), |at| at.min(held.next()));
             tokio::select! {
                 biased;
-                order = &mut stop => match self.is_lost(held) {
+                order = &mut stop => match self.detect_loss(held) {
                     // Lost by the clock, which the guard reads too: this task did not run when the lease ended.
                     Some(cause) => return Kept::Lost(cause),
                     None => return Kept::Stopped(order),
                 },
                 // Kept in mind, whatever else is due.
-                () = self.claim.changed() => held.may_have_changed(clock.now()),
+                () = self.claim.changed() => held.make_due(clock.now()),
                 () = clock.sleep_until(wakes_at) => {}
             }
             let next = held.next();
             if held.watch_at.is_some_and(|at| at <= clock.now()) && clock.now() < next {
                 tokio::select! {
                     biased;
-                    order = &mut stop => match self.is_lost(held) {
+                    order = &mut stop => match self.detect_loss(held) {
                         Some(cause) => return Kept::Lost(cause),
                         None => return Kept::Stopped(order),
                     },
@@ -159,7 +159,7 @@ impl Life {
                     () = clock.sleep_until(next) => held.watch_at = Some(next + WATCHED_AFTER),
                 }
             }
-            if self.is_lost(held).is_none()
+            if self.detect_loss(held).is_none()
                 && let Some(ask) = held.due(clock.now(), self.terms.ttl)
             {
                 let failed = self.confirm(held, ask).await.err();
@@ -170,7 +170,7 @@ impl Life {
 
     /// Returns why the lock is lost, if it is. It is the same answer that the guard gives now. Reports the loss if that
     /// was not done yet.
-    pub(super) fn is_lost(&mut self, held: &Held) -> Option<LossReason> {
+    pub(super) fn detect_loss(&mut self, held: &Held) -> Option<LossReason> {
         if self.now() >= held.valid_until() {
             held.lose(held.at_end(), &mut self.reporter);
         }

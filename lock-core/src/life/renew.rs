@@ -24,7 +24,7 @@ impl Life {
         // Set before the call, because its answer may be lost.
         self.longest_ttl = self.longest_ttl.max(ttl);
         let outcome = self.renew(held, ttl).await;
-        if let Some(cause) = self.is_lost(held) {
+        if let Some(cause) = self.detect_loss(held) {
             return Err(self.at("renew", cause.to_error()));
         }
         match outcome {

@@ -33,14 +33,14 @@ impl<N: Node> Candidate<N> {
         }
         let mut busy = match self.leader(&no) {
             Some(holder) => {
-                self.is_decided();
+                self.record_majority();
                 Busy::default().with_free_in(free_in(&no, majority.saturating_sub(yes))).with_holder(holder)
             }
             // Either several candidates have a part of the nodes each, or one has a majority that includes nodes which
             // can't be asked. The answers do not tell which. A candidate that tries again at once meets the same others
             // again.
             None => {
-                self.is_split(if deferred { no.into_iter().next() } else { None });
+                self.record_split(if deferred { no.into_iter().next() } else { None });
                 let pause = took.saturating_mul(1 << self.splits.min(8)).min(LONGEST_SPLIT);
                 Busy::default().with_free_in(pause)
             }
@@ -50,7 +50,7 @@ impl<N: Node> Candidate<N> {
     }
 
     /// Records that a candidate has a majority.
-    pub(super) fn is_decided(&mut self) {
+    pub(super) fn record_majority(&mut self) {
         (self.splits, self.order, self.deferred_to) = (0, Order::AllAtOnce, None);
     }
 
@@ -58,7 +58,7 @@ impl<N: Node> Candidate<N> {
     /// candidates that ask all nodes at once keep each other from a majority for as long as there are many of them. If
     /// the first node is still held for the same try when this candidate comes again, it asks all nodes, to see whether
     /// that try has a majority.
-    fn is_split(&mut self, first: Option<Held>) {
+    fn record_split(&mut self, first: Option<Held>) {
         self.splits += 1;
         let first = first.map(|held| held.value);
         let stays = first.is_some() && first == self.deferred_to;

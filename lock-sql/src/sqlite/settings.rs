@@ -70,10 +70,10 @@ impl Sqlite {
             SqliteConnectOptions::new().filename(path).create_if_missing(true).disable_statement_logging();
         let mut sqlite = Sqlite::from(options);
         sqlite.common = url.take_common()?;
-        if is_trusted(&mut url, "fs")? {
+        if take_trust(&mut url, "fs")? {
             sqlite = sqlite.trust_file_system();
         }
-        if is_trusted(&mut url, "boot")? {
+        if take_trust(&mut url, "boot")? {
             sqlite = sqlite.trust_boot_id();
         }
         url.finish(PARAMETERS)?;
@@ -186,7 +186,8 @@ async fn open(sqlite: Sqlite, context: Context) -> Result<SqlDriver<SqliteTable>
     SqlDriver::open(SqliteTable::new(sqlite)?, opening, context).await
 }
 
-fn is_trusted(url: &mut Location, parameter: &str) -> Result<bool> {
+/// Takes a parameter out of the URL, and returns whether it says `trust`.
+fn take_trust(url: &mut Location, parameter: &str) -> Result<bool> {
     match url.take(parameter).as_deref() {
         None => Ok(false),
         Some("trust") => Ok(true),

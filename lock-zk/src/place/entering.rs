@@ -31,7 +31,7 @@ impl Place {
             (None, Queueing::No) => {
                 let queue = self.directory.find_queue(link, call).await?;
                 self.is_missing = queue.is_none();
-                if self.is_held(link, call, &queue.unwrap_or_default()).await? {
+                if self.look_for_ticket(link, call, &queue.unwrap_or_default()).await? {
                     return Ok(Position::Outside);
                 }
                 match self.enter(link, call, request, timeout).await? {
@@ -50,8 +50,8 @@ impl Place {
         Ok(position)
     }
 
-    /// Whether there is a ticket in this queue.
-    async fn is_held(&mut self, link: &Link, call: &Call, queue: &[Ticket]) -> Result<bool, Failure> {
+    /// Looks for a ticket in this queue, and returns whether there is one.
+    async fn look_for_ticket(&mut self, link: &Link, call: &Call, queue: &[Ticket]) -> Result<bool, Failure> {
         for Ticket { name, .. } in queue {
             let path = self.directory.node(name);
             let kind = match link.ask(call, link.client.get_data(&path)).await {

@@ -88,7 +88,7 @@ const TOGETHER: [(&str, &[&str]); 2] =
 /// Returns the parameters that the code of a file takes out of a URL, without its tests.
 fn taken_by(text: &str) -> Items {
     let code = text.split("\n#[cfg(test)]\nmod tests").next().unwrap_or(text);
-    let calls = ["take(\"", "take_duration(\"", "is_trusted(&mut url, \""];
+    let calls = ["take(\"", "take_duration(\"", "take_trust(&mut url, \""];
     let found = calls.into_iter().flat_map(|call| code.split(call).skip(1));
     let alone = found.filter_map(|rest| rest.split('"').next());
     let together = TOGETHER.into_iter().filter(|(call, _)| code.contains(call)).flat_map(|(_, taken)| taken);
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn what_is_taken_is_read_and_what_tests_take_is_not() {
-        let text = "url.take(\"db\"); url.take_duration(\"tick\")?; is_trusted(&mut url, \"fs\")?;\n\
+        let text = "url.take(\"db\"); url.take_duration(\"tick\")?; take_trust(&mut url, \"fs\")?;\n\
             url.take_certificates(&names)?;\n#[cfg(test)]\nmod tests {\n    url.take(\"x\");\n}\n";
         assert_eq!(taken_by(text), items(&["db", "tick", "fs", "ca", "cert", "key"]));
         assert_eq!(taken_by("ours.take_common()?"), items(&["prefix", "patience", "lazy"]));

@@ -15,8 +15,8 @@ use super::own::{Network, Own};
 use super::{AdminAbilities, Backend};
 use crate::clock;
 use crate::holder::Program;
-use crate::owned::{Clock, Persistence, Settings};
 use crate::server::Server;
+use crate::settings::{Clock, Persistence, Settings};
 use crate::this_program::ThisProgram;
 
 /// A backend, and the server that all cases share.

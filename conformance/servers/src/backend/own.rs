@@ -9,7 +9,8 @@ use lock_conformance::{Data, Missing, Step};
 use lock_core::{Client, Options, Result};
 
 use super::Backend;
-use crate::owned::{Owned, Settings};
+use crate::owned::Owned;
+use crate::settings::Settings;
 
 /// The network in front of a server.
 #[derive(Debug)]

@@ -6,10 +6,11 @@ use std::process::Command;
 use super::super::catalogue::{self, Listing};
 use super::super::executable::Executable;
 use super::super::host::Network;
-use super::super::owned::{Owned, Settings};
+use super::super::owned::Owned;
 use super::super::port::Port;
 use super::super::product::{Place, Product};
 use super::super::requirement::Absence;
+use super::super::settings::Settings;
 use super::super::together::{self, peers};
 use super::{Etcd, command, get, greet, own_url};
 

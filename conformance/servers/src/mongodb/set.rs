@@ -7,9 +7,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::super::catalogue::{self, Listing};
 use super::super::executable::Executable;
-use super::super::owned::{Owned, Settings};
+use super::super::owned::Owned;
 use super::super::product::{Place, Product};
 use super::super::requirement::Absence;
+use super::super::settings::Settings;
 use super::wire::{self, Document};
 use super::{ELECTION, MongoDb, SET, connect, connect_for, initiate, no_primary, own_url};
 

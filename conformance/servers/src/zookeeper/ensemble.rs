@@ -3,9 +3,10 @@
 use std::io;
 
 use super::super::host::Network;
-use super::super::owned::{Owned, Settings};
+use super::super::owned::Owned;
 use super::super::port::Port;
 use super::super::requirement::Absence;
+use super::super::settings::Settings;
 use super::super::together::{self, peers};
 use super::{TICK, ZooKeeper, ask};
 

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use super::terms::at_most;
+use crate::clocks::at_most;
 use crate::faults::{Fault, Kind, Loss};
-use crate::log::{Fate, Rules};
-use crate::tally::micros;
-use crate::{LONGEST_TTL, MACHINES, MOST_SERVERS};
+use crate::log::Fate;
+use crate::rules::Rules;
+use crate::setting::{LONGEST_TTL, MACHINES, MOST_SERVERS};
+use crate::timeline::micros;
 
 /// Until when something was disturbed; zero, if it never was.
 type Until = u64;

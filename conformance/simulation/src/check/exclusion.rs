@@ -3,12 +3,11 @@
 
 use super::disturbances::undisturbed;
 use super::losses::TOLD_LATE;
-use super::terms::at_most;
 use super::{Call, Checker, Invariant};
-use crate::LONGEST_TTL;
-use crate::log::CallId;
-use crate::network::IN_TIME;
-use crate::tally::micros;
+use crate::clocks::at_most;
+use crate::ids::CallId;
+use crate::setting::{IN_TIME, LONGEST_TTL};
+use crate::timeline::micros;
 
 impl Checker {
     /// This call was granted the lock: checks that each earlier holder has been told.

@@ -4,12 +4,12 @@
 use lock_core::LossReason;
 
 use super::disturbances::undisturbed;
-use super::terms::{at_least, at_most};
 use super::{Call, Checker, Invariant};
-use crate::LONGEST_TTL;
-use crate::history::FamilyName;
-use crate::log::CallId;
-use crate::tally::micros;
+use crate::clocks::{at_least, at_most};
+use crate::ids::CallId;
+use crate::rules::FamilyName;
+use crate::setting::LONGEST_TTL;
+use crate::timeline::micros;
 
 /// How long after its deadline a guard may say that it is lost, in microseconds: clocks are rounded by that.
 pub(super) const TOLD_LATE: u64 = 10;

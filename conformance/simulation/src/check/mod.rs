@@ -24,16 +24,16 @@ use disturbances::Disturbances;
 use exclusion::Shortened;
 use order::Line;
 use releases::Found;
-use terms::at_least;
-pub(super) use terms::at_most;
 use waiting::Waiting;
 
 pub use violation::{Invariant, Violation};
 
-use super::NAMES;
+use super::clocks::at_least;
 use super::faults::{Fault, Kind};
-use super::log::{CallId, Entry, LockId, Terms, Wait, What};
-use super::tally::micros;
+use super::ids::{CallId, LockId};
+use super::log::{Entry, Terms, Wait, What};
+use super::setting::NAMES;
+use super::timeline::micros;
 
 /// How many invariants there are.
 const INVARIANTS: usize = Invariant::ALL.len();

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{Checker, Invariant};
-use crate::LONGEST_TTL;
-use crate::log::{CallId, LockId};
-use crate::tally::micros;
+use crate::ids::{CallId, LockId};
+use crate::setting::LONGEST_TTL;
+use crate::timeline::micros;
 
 /// The places in the queue of a lock. By call: the number of its place, of all places that were taken.
 #[derive(Debug, Default)]

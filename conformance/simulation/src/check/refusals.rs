@@ -1,10 +1,12 @@
 //! I7: no call is refused because of a holder that doesn't exist.
 
 use super::disturbances::undisturbed;
-use super::{Call, Checker, Invariant, Lock, at_most};
-use crate::LONGEST_TTL;
-use crate::log::{CallId, LockId, Why};
-use crate::tally::micros;
+use super::{Call, Checker, Invariant, Lock};
+use crate::clocks::at_most;
+use crate::ids::{CallId, LockId};
+use crate::log::Why;
+use crate::setting::LONGEST_TTL;
+use crate::timeline::micros;
 
 /// An event younger than this may be missing from a look.
 const JUST_NOW: u64 = 10_000;

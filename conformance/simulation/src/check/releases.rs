@@ -2,11 +2,11 @@
 
 use lock_core::Ending;
 
-use super::terms::at_least;
 use super::{Call, Checker, Invariant};
-use crate::LONGEST_TTL;
-use crate::log::CallId;
-use crate::tally::micros;
+use crate::clocks::at_least;
+use crate::ids::CallId;
+use crate::setting::LONGEST_TTL;
+use crate::timeline::micros;
 
 /// How a release that was asked for found the lock when it first arrived at the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use super::disturbances::undisturbed;
 use super::{Checker, Invariant};
-use crate::NAMES;
-use crate::log::{CallId, LockId};
+use crate::ids::{CallId, LockId};
+use crate::setting::NAMES;
 
 impl Checker {
     /// A client has shut down: checks that the server has no lock and no place of it. That is excused if a message came

@@ -1,8 +1,9 @@
 //! Checks how long a lock is held against its terms.
 
 use super::{Call, Checker, Invariant};
-use crate::log::{CallId, LockId};
-use crate::tally::micros;
+use crate::clocks::at_most;
+use crate::ids::{CallId, LockId};
+use crate::timeline::micros;
 
 impl Checker {
     /// A guard says that it is held: checks that this is not after `max_hold`, nor after one ttl if the lease is not
@@ -46,14 +47,4 @@ impl Checker {
             self.broken(Invariant::Terms, vec![call], why);
         }
     }
-}
-
-/// Returns the time that passes while a clock that is 0.5 % too slow counts `micros`, rounded up.
-pub(crate) fn at_most(micros: u64) -> u64 {
-    micros.saturating_add(micros / 190 + 10)
-}
-
-/// Returns the time that passes while a clock that is 0.5 % too fast counts `micros`, rounded down.
-pub(super) fn at_least(micros: u64) -> u64 {
-    (micros - micros / 190).saturating_sub(10)
 }

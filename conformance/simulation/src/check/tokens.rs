@@ -1,7 +1,7 @@
 //! I1 and I2: tokens rise, and what they protect is written in their order.
 
 use super::{Checker, Invariant};
-use crate::log::CallId;
+use crate::ids::CallId;
 
 impl Checker {
     pub(super) fn has_its_own_token(&mut self, call: CallId, token: u64) {

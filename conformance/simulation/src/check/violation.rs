@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use crate::history::FamilyName;
-use crate::log::{CallId, Entry, What};
+use crate::ids::CallId;
+use crate::log::{Entry, What};
+use crate::rules::FamilyName;
 
 /// A promise of the library, by its number in docs/simulation.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

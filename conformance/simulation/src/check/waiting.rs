@@ -1,9 +1,10 @@
 //! I5 and I9: a waiter has the lock soon after nothing prevents it, and is woken when the lock is released.
 
 use super::disturbances::undisturbed;
-use super::terms::at_most;
 use super::{Checker, Invariant};
-use crate::log::{CallId, LockId, WakesBy};
+use crate::clocks::at_most;
+use crate::ids::{CallId, LockId};
+use crate::rules::WakesBy;
 
 /// The patience of one request, and the core's pause after many requests that failed.
 const RETRY: u64 = 333_334 + 1_000_000;

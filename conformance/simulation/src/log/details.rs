@@ -1,28 +1,6 @@
-//! The parts of log entries: rules, terms, ways to wait and to part, and reasons.
+//! The parts of log entries: the fate of messages, terms, ways to wait and to part, and reasons.
 
 use std::time::Duration;
-
-use crate::history::FamilyName;
-
-/// The rules of a history.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rules {
-    /// The kind of servers.
-    pub family: FamilyName,
-    /// How many servers there are.
-    pub servers: usize,
-    /// What wakes waiters.
-    pub wakes: WakesBy,
-}
-
-/// What wakes waiters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WakesBy {
-    /// Pushes of the servers, and looks of the waiters' own.
-    PushesAndLooks,
-    /// Pushes alone: the core's next look is seconds away, and no message is lost or late.
-    PushesAlone,
-}
 
 /// What happened to a message that was lost, late or doubled, or that came to a server without a vote. Times are
 /// simulated time, in microseconds.

@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 
 use super::Majority;
 use super::end::SimNode;
-use crate::LONGEST_TTL;
+use crate::setting::LONGEST_TTL;
 
 /// How long one node may take for one answer. Each client uses one of these two.
 const NODE_PATIENCE: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(400)];

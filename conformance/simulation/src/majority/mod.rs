@@ -23,8 +23,8 @@ use std::time::Duration;
 use super::dice::Dice;
 use super::families::{Family, Holder, Part, RequestKind};
 use super::faults::{Guard, Loss};
-use super::log::CallId;
-use super::{CLIENTS, MOST_SERVERS, NAMES};
+use super::ids::CallId;
+use super::setting::{CLIENTS, MOST_SERVERS, NAMES};
 use driver::MajorityDriver;
 use node::{Answer, NodeServer, Question};
 

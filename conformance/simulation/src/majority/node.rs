@@ -8,8 +8,8 @@ use lock_core::FencingToken;
 use lock_memory::ServerTime;
 use lock_redlock::{Ask, Freed, Held, Kept, Tells, Vote};
 
-use crate::LONGEST_TTL;
 use crate::faults::{Guard, Loss};
+use crate::setting::LONGEST_TTL;
 
 /// A request to a node.
 #[derive(Clone, Debug)]

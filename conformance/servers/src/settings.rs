@@ -1,0 +1,41 @@
+//! How a server is started.
+
+use std::sync::Arc;
+
+use super::host::Host;
+
+/// How a server is started.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// What it writes to disk.
+    pub persistence: Persistence,
+    /// Which wall clock it reads.
+    pub clock: Clock,
+    /// Further arguments of the program.
+    pub args: Vec<String>,
+    /// The host on which it runs, if it isn't this one.
+    pub host: Option<Arc<Host>>,
+    /// Files in its data folder, by their names: certificates and their keys, for example. Only the server and this
+    /// process can read them.
+    pub files: Vec<(String, Vec<u8>)>,
+}
+
+/// What a server writes to disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Persistence {
+    /// Every write, before it is acknowledged.
+    #[default]
+    EveryWrite,
+    /// Nothing, ever.
+    None,
+}
+
+/// Which wall clock a server reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Clock {
+    /// The machine's.
+    #[default]
+    Machines,
+    /// A clock of its own, which starts with the machine's time and can be [set](crate::Owned::step_clock).
+    Own,
+}

@@ -1,0 +1,44 @@
+//! The rules of a history: on which servers it is played, and what wakes waiters.
+
+use std::fmt;
+
+/// The rules of a history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// The kind of servers.
+    pub family: FamilyName,
+    /// How many servers there are.
+    pub servers: usize,
+    /// What wakes waiters.
+    pub wakes: WakesBy,
+}
+
+/// The kind of servers that a history simulates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FamilyName {
+    /// Compare-and-set with a lease per lock.
+    Lease,
+    /// A queue per lock, whose places belong to sessions.
+    Queue,
+    /// Compare-and-set with a lease per lock on several servers, of which a majority decides.
+    Redlock,
+}
+
+/// What wakes waiters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WakesBy {
+    /// Pushes of the servers, and looks of the waiters' own.
+    PushesAndLooks,
+    /// Pushes alone: the core's next look is seconds away, and no message is lost or late.
+    PushesAlone,
+}
+
+impl fmt::Display for FamilyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            FamilyName::Lease => "lease",
+            FamilyName::Queue => "queue",
+            FamilyName::Redlock => "redlock",
+        })
+    }
+}
