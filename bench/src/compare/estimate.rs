@@ -27,7 +27,7 @@ pub(super) fn length(case: Case, speed: Speed) -> Option<Duration> {
         // It takes as long as it takes: see `preparation`.
         Case::Names { names } => ((names <= NAMES_IN_QUICK).then_some(100), 100),
         Case::OneName { contenders, processes } => {
-            let quick = if contenders >= 64 { 1_900 } else { 1_200 };
+            let quick = if contenders >= 64 { 2_800 } else { 1_200 };
             (CONTENDERS_IN_QUICK.contains(&(contenders, processes)).then_some(quick), 12_000)
         }
         Case::HandOver => (Some(1000), 12_000),

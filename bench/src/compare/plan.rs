@@ -228,10 +228,13 @@ impl PlannedServer {
 const DURABLE: [&str; 4] = ["redis", "mariadb", "mysql", "postgres"];
 const DURABLE_SUFFIX: &str = "-durable";
 
+/// What is measured only if it is asked for: a second version of a product would be in the way of a choice.
+const ON_DEMAND: &str = "postgres-unstable";
+
 /// Returns every kind, and the durable ones each after the same kind without a disk.
 fn everything() -> Vec<(Asked, Durability)> {
     let mut all = Vec::new();
-    for known in KNOWN {
+    for known in KNOWN.into_iter().filter(|known| known.name != ON_DEMAND) {
         all.push((Asked::Any(known), Durability::InMemory));
         if DURABLE.contains(&known.name) {
             all.push((Asked::Any(known), Durability::EveryWrite));
@@ -281,7 +284,7 @@ mod tests {
     #[test]
     fn quick_takes_at_most_ten_minutes_for_all_servers() {
         let all = plan(&[], true);
-        assert_eq!(all.servers.len(), KNOWN.len() + DURABLE.len());
+        assert_eq!(all.servers.len(), KNOWN.len() - 1 + DURABLE.len());
         assert!(all.length() <= Duration::from_secs(600), "{:?}", all.length());
     }
 

@@ -96,12 +96,19 @@ fn measured(report: &Report) -> String {
     let machine = &report.machine.fixed;
     let day = report.began.split('T').next().unwrap_or_default();
     let run = if report.options.quick { "a quick run" } else { "a thorough run" };
+    let on_disk: Vec<&str> = report
+        .servers
+        .iter()
+        .filter(|server| server.durable == Some(true))
+        .map(|server| &*server.name)
+        .collect();
     format!(
-        "Measured on {day}, in {run} of version {}, on {} with {} threads. The servers ran on the same machine; those \
-         with `-durable`\nin their names, and SQLite, wrote to the disk before they acknowledged.",
+        "Measured on {day}, in {run} of version {}, on {} with {} threads, with the servers on the same machine. These wrote\n\
+         to the disk before they acknowledged: {}.",
         machine.version,
         machine.cpu.as_deref().unwrap_or(&machine.arch),
         machine.cpus,
+        on_disk.join(", "),
     )
 }
 

@@ -132,9 +132,11 @@ fn of(server: &PlannedServer) -> ServerReport {
 fn durable(server: &PlannedServer) -> Option<bool> {
     match (server.backend, server.origin()) {
         (Backend::Memory, _) => Some(false),
-        // The library sets `synchronous=FULL`.
-        (Backend::Sqlite, _) => Some(true),
+        // The library sets `synchronous=FULL`, and `journal=true`.
+        (Backend::Sqlite | Backend::Mongo, _) => Some(true),
         (_, Origin::Given) => None,
+        // It is started with its default, which is to write first.
+        (Backend::Etcd | Backend::ZooKeeper, Origin::Started) => Some(true),
         (_, Origin::Started) => Some(server.durability == Durability::EveryWrite),
     }
 }

@@ -13,7 +13,8 @@ use crate::compare::workload::Case;
 /// Returns the section with the table.
 pub(super) fn decision(report: &Report) -> Html {
     let says = "The guarantees are what the library says of the server that was measured, with its settings. The \
-                figures are the library's own, on one machine with its servers: a network adds its round trips.";
+                figures are the library's own, on one machine with its servers: a network adds its round trips. A \
+                server that was measured with a disk, too, has one row here: the table above has its other figures.";
     let columns = [
         Column::text("server"),
         Column::sentences("principle"),
@@ -31,9 +32,27 @@ pub(super) fn decision(report: &Report) -> Html {
         caption: "The servers: principle, pros, cons, guarantees, figures".to_owned(),
         layout: Layout::Stack,
         columns: columns.to_vec(),
-        rows: report.servers.iter().map(|server| row(report, server)).collect(),
+        rows: distinct(report).map(|server| row(report, server)).collect(),
     };
     section("decide", "The servers compared", paragraph(says).then(table.html()))
+}
+
+/// Returns the servers without those that promise what one before them does, with other settings.
+fn distinct(report: &Report) -> impl Iterator<Item = &ServerReport> {
+    let same = |a: &ServerReport, b: &ServerReport| {
+        let promises = |server: &ServerReport| {
+            let info = server.info.as_ref()?;
+            Some((info.lease.clone(), info.fair.clone(), info.wakes.clone(), info.fencing.kind.clone()))
+        };
+        a.backend == b.backend
+            && a.product == b.product
+            && promises(a).is_some_and(|of_a| promises(b) == Some(of_a))
+    };
+    let servers = report.servers.iter().enumerate();
+    let is_first = move |(at, server): &(usize, &ServerReport)| {
+        !report.servers[..*at].iter().any(|before| same(before, server))
+    };
+    servers.filter(is_first).map(|(_, server)| server)
 }
 
 fn row(report: &Report, server: &ServerReport) -> Row {

@@ -185,11 +185,14 @@ fn answer(met: Option<bool>) -> Html {
     }
 }
 
-/// Returns a cell with a figure, or with the reason why there is none.
+/// Returns a cell with a figure, or a link to the section that says why there is none.
 pub(super) fn measure(figure: &Result<f64, String>, write: fn(f64) -> String) -> Cell {
     match figure {
         Ok(figure) => Cell::number(write(*figure), Some(*figure)),
-        Err(why) => Cell::of(element("span", &[("class", "missing")], format!("not measured: {why}"))),
+        Err(why) => {
+            let attributes = [("class", "missing"), ("href", "#not-run"), ("title", why.as_str())];
+            Cell::of(element("a", &attributes, "not measured"))
+        }
     }
 }
 
