@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::bounded::{self, End};
-use super::output::{executable, failed_tests, passed_tests, tail, violation, without_json};
+use super::output::{Built, executable, failed_tests, passed_tests, tail, violation, without_json};
 use super::scratch::Scratch;
 
 /// A test program, or the simulation.
@@ -207,13 +207,13 @@ impl Judge {
                 return Err(format!("{package} can't be built:\n{}", tail(&ended.output)));
             }
         }
-        let mut cargo = match self.kind {
-            Kind::Tests | Kind::Suite => scratch.cargo("test", &["--no-run"]),
-            Kind::Simulation { .. } => scratch.cargo("build", &[]),
+        let (mut cargo, built) = match self.kind {
+            Kind::Tests | Kind::Suite => (scratch.cargo("test", &["--no-run"]), Built::Tests),
+            Kind::Simulation { .. } => (scratch.cargo("build", &[]), Built::Program),
         };
         cargo.args(["--quiet", "--message-format", "json-render-diagnostics"]).args(self.target);
         let ended = bounded::run(&mut cargo, LONGEST_BUILD, scratch.output())?;
-        match (ended.end, executable(&ended.output)) {
+        match (ended.end, executable(&ended.output, built)) {
             (End::Success, Some(program)) => Ok(program),
             (End::TimedOut, _) => Err(format!("building {} took more than {LONGEST_BUILD:?}", self.name)),
             _ => Err(format!("{} can't be built:\n{}", self.name, tail(&without_json(&ended.output)))),

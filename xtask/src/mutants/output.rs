@@ -2,10 +2,23 @@
 
 use std::path::PathBuf;
 
-/// Returns the program that cargo says it has built.
-pub(super) fn executable(messages: &str) -> Option<PathBuf> {
-    let (_, rest) = messages.rsplit_once("\"executable\":\"")?;
-    Some(rest.split_once('"')?.0.into())
+/// What a judge is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Built {
+    Tests,
+    /// A program without tests.
+    Program,
+}
+
+/// Returns the program that cargo says it has built. Beside tests of a program, the program itself is built, in any order.
+pub(super) fn executable(messages: &str, built: Built) -> Option<PathBuf> {
+    let is_it = |message: &&str| {
+        let profile = message.split_once("\"profile\":{").and_then(|(_, rest)| rest.split_once('}'));
+        let has_tests = profile.is_some_and(|(profile, _)| profile.contains("\"test\":true"));
+        has_tests == (built == Built::Tests)
+    };
+    let path = |message: &str| Some(message.split_once("\"executable\":\"")?.1.split_once('"')?.0.into());
+    messages.lines().filter(is_it).filter_map(path).last()
 }
 
 pub(super) fn without_json(output: &str) -> String {
@@ -74,10 +87,19 @@ mod tests {
     }
 
     #[test]
-    fn the_program_is_the_last_that_was_built() {
-        let messages =
-            "{\"executable\":null}\n{\"executable\":\"/a\"}\n{\"executable\":\"/b\",\"fresh\":true}\n";
-        assert_eq!(executable(messages), Some("/b".into()));
-        assert_eq!(executable("{}"), None);
+    fn the_tests_of_a_program_are_not_the_program() {
+        let message = |path: &str, tests: bool| {
+            format!(
+                "{{\"target\":{{\"test\":true}},\"profile\":{{\"test\":{tests}}},\"executable\":\"{path}\",\"fresh\":true}}\n"
+            )
+        };
+        for messages in [
+            message("/run", true) + &message("/lock", false),
+            message("/lock", false) + &message("/run", true),
+        ] {
+            assert_eq!(executable(&messages, Built::Tests), Some("/run".into()));
+            assert_eq!(executable(&messages, Built::Program), Some("/lock".into()));
+        }
+        assert_eq!(executable("{\"profile\":{\"test\":true},\"executable\":null}", Built::Tests), None);
     }
 }
