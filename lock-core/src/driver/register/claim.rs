@@ -59,8 +59,9 @@ impl<R: Registers> Claim for RegisterClaim<R> {
             match compare_and_swap(&call, &key, Start::Look, take).await? {
                 Settled::Left(Left::Busy(busy)) => return Ok(Attempt::Busy(busy)),
                 Settled::Left(_) => {}
-                Settled::Written { value, revision } => {
-                    if let Some((row, seen)) = key.in_time(&call, &value, revision).await? {
+                Settled::Written { value, revision: seen } => {
+                    let row = Row::parse(&value)?;
+                    if !row.is_void(&seen.mark()) {
                         let grant = grant(&row, &seen);
                         (self.known, self.listening) = (Some((row, seen)), None);
                         return Ok(Attempt::Granted(grant));
@@ -100,10 +101,11 @@ impl<R: Registers> Claim for RegisterClaim<R> {
             match compare_and_swap(&call, &key, start, keep).await? {
                 Settled::Left(Left::Lost(reason)) => return Ok(Renewal::Lost(reason)),
                 Settled::Left(_) => {}
-                Settled::Written { value, revision } => {
-                    let Some((row, seen)) = key.in_time(&call, &value, revision).await? else {
+                Settled::Written { value, revision: seen } => {
+                    let row = Row::parse(&value)?;
+                    if row.is_void(&seen.mark()) {
                         return Ok(Renewal::Lost(LossReason::Gone));
-                    };
+                    }
                     let valid_for = row.valid_for(seen.times.began);
                     self.known = Some((row, seen));
                     return Ok(Renewal::Held { valid_for, age: Duration::ZERO });

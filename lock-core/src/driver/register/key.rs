@@ -1,7 +1,7 @@
 //! The key of a lock: how it is looked at and replaced, and when it takes a question for the time.
 
 use super::line::{Line, Lines, of_unknown_effect};
-use super::registers::{Registers, Replaced};
+use super::registers::{Registers, Replaced, Stored};
 use super::row::{Mark, Row};
 use super::span::{Span, Times, micros, span};
 use crate::driver::{Call, Register, Slot, Start, Swapped};
@@ -47,8 +47,8 @@ impl<V> Seen<V> {
 
     /// Returns when the last write was stamped. There is one if there is a row.
     pub(super) fn mark(&self) -> Mark {
-        let never = Span::exactly(0);
-        self.last.as_ref().map_or(Mark { stamp: never, written: never, number: None }, |(_, mark)| *mark)
+        let never = Mark { stamp: 0, written: Span::exactly(0), number: None };
+        self.last.as_ref().map_or(never, |(_, mark)| *mark)
     }
 
     /// Returns the row if the lock is held.
@@ -68,11 +68,7 @@ impl<R: Registers> Register for Key<'_, R> {
         let line = self.slot.get(call).await?;
         let (read, told) = line.read(call, self.name).await?;
         let row = parse(read.last.as_ref().map(|last| &*last.value))?;
-        let (value, last) = match read.last {
-            Some(last) => (Some(last.value), Some((exact::<R>(&last.revision, last.stamp), last.revision))),
-            None => (None, None),
-        };
-        let last = last.map(|(mark, revision)| (revision, mark));
+        let (value, last) = read.last.map(marked::<R>).unzip();
         let mark = last.as_ref().map(|(_, mark)| *mark);
         let (clock, precision) = match told {
             Some(clock) => (clock, Precision::Asked),
@@ -92,25 +88,29 @@ impl<R: Registers> Register for Key<'_, R> {
         value: &[u8],
     ) -> Result<Swapped<Seen<R::Revision>>> {
         let line = self.slot.get(call).await?;
-        let sent = span(&line.clock(), call.clock().now(), R::RESOLUTION);
+        let asked = call.clock().now();
         let replaced = line.replace(call, self.name, expected.revision(), value).await?;
         let Replaced::Applied { revision, stamp } = replaced else { return Ok(Swapped::Refused) };
-        let mark = match stamp {
-            Some(stamp) => exact::<R>(&revision, stamp),
-            None => {
-                let answered = span(&line.clock(), call.clock().now(), R::RESOLUTION);
-                let written = Span { from: sent.from, by: answered.by };
-                Mark { stamp: written, written, number: R::number(&revision) }
-            }
+        let answered = call.clock().now();
+        let stamp = match stamp {
+            Some(stamp) => stamp,
+            // No reader compares it with anything.
+            None if !Row::parse(value)?.has_a_deadline() => expected.mark().stamp,
+            None => self.read_back(&line, call, &revision).await?,
         };
+        line.hear(stamp, asked, answered);
+        let mark = mark::<R>(&revision, stamp);
         Ok(Swapped::Applied(Seen { last: Some((revision, mark)), ..expected.clone() }))
     }
 }
 
-/// Returns the mark of a write whose stamp the server told.
-fn exact<R: Registers>(revision: &R::Revision, stamp: i64) -> Mark {
-    let stamp = Span::exactly(stamp);
-    let written = Span { from: stamp.from, by: stamp.plus(micros(R::RESOLUTION)).by };
+fn marked<R: Registers>(last: Stored<R::Revision>) -> (Vec<u8>, (R::Revision, Mark)) {
+    let mark = mark::<R>(&last.revision, last.stamp);
+    (last.value, (last.revision, mark))
+}
+
+fn mark<R: Registers>(revision: &R::Revision, stamp: i64) -> Mark {
+    let written = Span { from: stamp, by: stamp.saturating_add(micros(R::RESOLUTION)) };
     Mark { stamp, written, number: R::number(revision) }
 }
 
@@ -142,28 +142,13 @@ impl<R: Registers> Key<'_, R> {
         Start::Known { value: row.to_bytes(), revision }
     }
 
-    /// Returns the row that this call has written, and its mark; `None` if it came too late and is void.
-    ///
-    /// Where the answer told no stamp and the estimate does not decide, reads it. So it does if the token is made of it.
-    pub(super) async fn in_time(
-        &self,
-        call: &Call,
-        value: &[u8],
-        written: Seen<R::Revision>,
-    ) -> Result<Option<(Row, Seen<R::Revision>)>> {
-        let (row, mark) = (Row::parse(value)?, written.mark());
-        let has_token = mark.number.is_some() || row.change() != super::Change::Granted;
-        if mark.stamp.is_exact() || row.is_surely_in_time(&mark) && has_token {
-            return Ok((!row.is_void(&mark)).then_some((row, written)));
-        }
-        let line = self.slot.get(call).await.map_err(of_unknown_effect)?;
+    /// Returns the stamp of a write that was answered without it. An estimate does not do: if the server's clock was set
+    /// forward, the row may be void to every reader.
+    async fn read_back(&self, line: &Line<R>, call: &Call, revision: &R::Revision) -> Result<i64> {
         let (read, _) = line.read(call, self.name).await.map_err(of_unknown_effect)?;
-        let last = read.last.map(|last| (exact::<R>(&last.revision, last.stamp), last.revision));
-        let seen = Seen { last: last.map(|(mark, revision)| (revision, mark)), ..written.clone() };
-        if seen != written {
-            return Err(Error::unavailable(Effect::Unknown, "the row was replaced as soon as it was written"));
-        }
-        Ok((!row.is_void(&seen.mark())).then_some((row, seen)))
+        let last = read.last.filter(|last| last.revision == *revision);
+        let replaced = || Error::unavailable(Effect::Unknown, "the row was replaced as soon as it was written");
+        last.map(|last| last.stamp).ok_or_else(replaced)
     }
 }
 

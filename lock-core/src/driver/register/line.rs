@@ -71,7 +71,7 @@ impl<R: Registers> Line<R> {
     ) -> Result<(Read<R::Revision>, Option<ServerClock>)> {
         let asked = call.clock().now();
         let read = self.bounded(call, self.registers.read(&self.connection, key)).await?;
-        let clock = read.time.map(|time| self.hear(call, time, asked));
+        let clock = read.time.map(|time| self.hear(time, asked, call.clock().now()));
         Ok((read, clock))
     }
 
@@ -82,20 +82,14 @@ impl<R: Registers> Line<R> {
         expected: Option<&R::Revision>,
         value: &[u8],
     ) -> Result<Replaced<R::Revision>> {
-        let asked = call.clock().now();
-        let replacing = self.registers.replace(&self.connection, key, expected, value);
-        let replaced = self.bounded(call, replacing).await?;
-        if let Replaced::Applied { stamp: Some(stamp), .. } = &replaced {
-            self.hear(call, *stamp, asked);
-        }
-        Ok(replaced)
+        self.bounded(call, self.registers.replace(&self.connection, key, expected, value)).await
     }
 
     /// Asks for the server's time. Returns the estimate of the clock that this answer gives.
     pub(super) async fn ask_time(&self, call: &Call) -> Result<ServerClock> {
         let asked = call.clock().now();
         let time = self.bounded(call, self.registers.time(&self.connection)).await.map_err(Error::not_applied)?;
-        Ok(self.hear(call, time, asked))
+        Ok(self.hear(time, asked, call.clock().now()))
     }
 
     pub(super) async fn tell(&self, call: &Call, notice: &Notice) -> Result<()> {
@@ -117,8 +111,8 @@ impl<R: Registers> Line<R> {
         *self.clock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn hear(&self, call: &Call, time: i64, asked: Instant) -> ServerClock {
-        let heard = call.clock().now();
+    /// Takes note of a time that the server told between two moments. Returns the estimate that this alone gives.
+    pub(super) fn hear(&self, time: i64, asked: Instant, heard: Instant) -> ServerClock {
         self.clock.lock().unwrap_or_else(PoisonError::into_inner).hear_answer(time, asked, heard);
         ServerClock::with_question(time, asked, heard)
     }

@@ -15,6 +15,7 @@
 //! - A waiter is told what is left by the *upper* bound of the time: it may look too early, and not too late.
 //! - An attempt carries the *lower* bound of the end of its call. A renewal carries the *upper* bound of the end of the
 //!   lease before it: a reader must not take the renewal for void while the holder may rely on the lease before it.
+//! - Whether a row came in time, readers and its writer decide by the same two numbers, its stamp and its deadline.
 
 mod claim;
 mod key;
@@ -44,9 +45,9 @@ pub use row::{Change, Row};
 
 /// Claims locks in the [`Registers`] of a server.
 ///
-/// An uncontended acquisition takes two requests, a renewal and a release one each, and a hand-over three. It takes one
-/// more where the estimate of the server's time does not decide, and where a token is made of a stamp that the answer to
-/// the write does not tell.
+/// An uncontended acquisition takes two requests, a renewal and a release one each, and a hand-over three. Acquisition and
+/// renewal take one more if the answer to a write does not tell its stamp. Any call may take a question for the time more
+/// where the estimate of it does not decide.
 #[derive(Debug)]
 pub struct RegisterDriver<R: Registers> {
     server: Arc<Server<R>>,

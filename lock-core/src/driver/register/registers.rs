@@ -183,8 +183,8 @@ pub enum Replaced<R> {
     Applied {
         /// The new revision.
         revision: R,
-        /// The server's time at that write, if the answer tells it. Without it, the driver reads it where the estimate
-        /// does not decide.
+        /// The server's time at that write, if the answer tells it. Without it, the driver reads what it has written
+        /// where the stamp decides: after a grant and a renewal.
         stamp: Option<i64>,
     },
     /// Another write came first.

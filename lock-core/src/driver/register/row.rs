@@ -50,9 +50,9 @@ pub enum Change {
 /// Which write it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
-    /// When the server stamped it. Exact, unless it is the client's own write, of which the answer told no stamp.
-    pub(super) stamp: Span,
-    /// When that was indeed. Stamps may be rounded down.
+    /// The server's stamp.
+    pub(super) stamp: i64,
+    /// When it was written indeed: stamps may be rounded down.
     pub(super) written: Span,
     /// Its revision, if that is a number that rises.
     pub(super) number: Option<u64>,
@@ -94,14 +94,14 @@ impl Row {
     /// Returns the holder at the server's time `now`, for a tool at the server, which knows that time and the stamp to
     /// the microsecond. `number` is the row's revision, if that is a number that rises.
     pub fn holder(&self, stamp: i64, number: Option<u64>, now: i64) -> Option<Entry> {
-        let mark = Mark { stamp: Span::exactly(stamp), written: Span::exactly(stamp), number };
+        let mark = Mark { stamp, written: Span::exactly(stamp), number };
         self.is_in_force(&mark, Span::exactly(now)).then(|| self.entry(&mark, Span::exactly(now)))
     }
 
     /// Returns the row that ends this lock at once, for a tool at the server, as [`holder`](Self::holder).
     #[must_use]
     pub fn ended(&self, stamp: i64, number: Option<u64>) -> Row {
-        let mark = Mark { stamp: Span::exactly(stamp), written: Span::exactly(stamp), number };
+        let mark = Mark { stamp, written: Span::exactly(stamp), number };
         Row { owner: self.owner.clone(), ..self.next(&mark, Change::Released) }
     }
 
@@ -125,7 +125,7 @@ impl Row {
     pub(super) fn renewed(&self, mark: &Mark, lease: i64) -> Row {
         let ends = self.ends(mark);
         let least = if self.outlasts(mark, lease) { ends.by } else { 0 };
-        let since = Some(self.since.unwrap_or(mark.stamp.from));
+        let since = Some(self.since.unwrap_or(mark.stamp));
         // Not a moment before the end: the owner relies on this lease if it hears nothing of the renewal.
         let until = Some(ends.by);
         let (owner, label) = (self.owner.clone(), self.label.clone());
@@ -184,12 +184,12 @@ impl Row {
 
     /// Returns whether the row came too late. Every reader compares the same two numbers.
     pub(super) fn is_void(&self, mark: &Mark) -> bool {
-        self.until.is_some_and(|until| mark.stamp.from > until)
+        self.until.is_some_and(|until| mark.stamp > until)
     }
 
-    /// Returns whether the row was in time, also if it was stamped as late as its writer can't exclude.
-    pub(super) fn is_surely_in_time(&self, mark: &Mark) -> bool {
-        self.until.is_none_or(|until| mark.stamp.by <= until)
+    /// Returns whether its stamp decides on whether it counts.
+    pub(super) fn has_a_deadline(&self) -> bool {
+        self.until.is_some()
     }
 
     /// Returns when the lease ends.
@@ -228,7 +228,7 @@ impl Row {
     /// Returns the lock's token, or the last one if it is free. A grant has the number of its write, or the stamp, and in
     /// any case more than the token before it.
     pub(super) fn token(&self, mark: &Mark) -> u64 {
-        let minted = || mark.number.unwrap_or_else(|| u64::try_from(mark.stamp.from).unwrap_or(0));
+        let minted = || mark.number.unwrap_or_else(|| u64::try_from(mark.stamp).unwrap_or(0));
         match self.change {
             Change::Granted => self.token.saturating_add(1).max(minted()),
             _ => self.token,
@@ -236,7 +236,7 @@ impl Row {
     }
 
     pub(super) fn entry(&self, mark: &Mark, now: Span) -> Entry {
-        let since = self.since.map_or(mark.stamp, Span::exactly);
+        let since = Span::exactly(self.since.unwrap_or(mark.stamp));
         let mut entry = Entry::new(self.owner());
         entry.label = Some(self.label.clone());
         entry.token = FencingToken::new(self.token(mark));

@@ -22,10 +22,6 @@ impl Span {
         duration(self.by.saturating_sub(self.from))
     }
 
-    pub(super) fn is_exact(self) -> bool {
-        self.from == self.by
-    }
-
     /// Returns the time so much later.
     pub(super) fn plus(self, micros: i64) -> Span {
         Span { from: self.from.saturating_add(micros), by: self.by.saturating_add(micros) }

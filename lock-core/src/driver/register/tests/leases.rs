@@ -4,7 +4,8 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_lock_takes_two_requests_a_renewal_one_and_a_release_one() {
-    for shelf in [Shelf::numbered(), Shelf::opaque(Tells::Stamps)] {
+    let shelf = Shelf::opaque(Tells::Stamps);
+    {
         let (us, began) = (Us::on(&shelf), shelf.clock.now());
         let mut claim = us.claim();
         assert_eq!(granted(&mut claim).await.valid_for, TTL);
@@ -46,7 +47,7 @@ async fn without_numbers_a_token_is_the_stamp_and_more_than_the_last_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stamp_that_a_token_is_made_of_is_read_if_the_answer_does_not_tell_it() {
+async fn a_stamp_is_read_if_the_answer_does_not_tell_it() {
     let shelf = Shelf::opaque(Tells::Nothing);
     let us = Us::on(&shelf);
     let mut claim = us.claim();
@@ -54,8 +55,11 @@ async fn a_stamp_that_a_token_is_made_of_is_read_if_the_answer_does_not_tell_it(
     assert_eq!(shelf.asked(), ["time", "read", "replace", "read"]);
     assert_eq!(token, u64::try_from(shelf.row().1).unwrap());
     held(&mut claim, TTL).await;
-    assert_eq!(shelf.asked(), ["replace"]);
+    assert_eq!(shelf.asked(), ["replace", "read"]);
     assert_eq!(us.holder().await.unwrap().token.unwrap().get(), token);
+    shelf.asked();
+    release(&mut claim).await;
+    assert_eq!(shelf.asked(), ["replace"], "the stamp of a release decides on nothing");
 }
 
 #[tokio::test(start_paused = true)]
@@ -87,10 +91,8 @@ async fn a_waiter_is_never_told_more_than_is_left() {
         let (_, stamp, _) = shelf.row();
         let told = busy(&mut other).await.free_in.unwrap();
         let left = stamp + 60_000_000 - shelf.now();
-        // What the server's clock counts meanwhile.
-        assert!(told.as_micros() as i64 * 101 / 100 <= left + 20_000, "{told:?} of {left} us");
-        assert!(told.as_micros() as i64 <= left + 5_000, "the answer took 5 ms: {told:?} of {left} us");
-        assert!(told.as_micros() as i64 >= left - 700_000, "{told:?} of {left} us");
+        let told = i64::try_from(told.as_micros()).unwrap();
+        assert!((left - 700_000..=left).contains(&told), "{told} of {left} us");
     }
 }
 
@@ -100,13 +102,13 @@ async fn a_lease_that_is_over_is_taken_after_a_question_for_the_time() {
     let us = Us::on(&shelf);
     let mut claim = us.claim();
     granted(&mut claim).await;
-    shelf.clock.sleep(TTL - TRIP * 2).await;
+    shelf.clock.sleep(TTL - TRIP * 8).await;
     let mut other = us.claim();
     busy(&mut other).await;
-    shelf.clock.sleep(TRIP).await;
-    shelf.asked();
+    assert!(shelf.asked().ends_with(&["read", "time"]));
+    shelf.clock.sleep(TRIP * 4).await;
     assert_eq!(granted(&mut other).await.token.get(), 2);
-    assert_eq!(shelf.asked(), ["read", "time", "replace"]);
+    assert_eq!(shelf.asked(), ["read", "time", "replace", "read"]);
     assert_eq!(lost(&mut claim).await, LossReason::Taken);
     assert_eq!(release(&mut claim).await, Release::NotHeld);
     held(&mut other, TTL).await;
@@ -153,11 +155,12 @@ async fn a_renewal_never_shortens() {
             let began = shelf.clock.now();
             let left = held(&mut claim, ms(500)).await;
             let really = long.since(began);
-            assert!(left <= really && left >= really - TRIP * 6, "{left:?} of {really:?}");
+            assert!(left <= really && left >= really - TRIP * 7, "{left:?} of {really:?}");
         }
         let began = shelf.clock.now();
         let again = granted(&mut claim).await.valid_for;
-        assert!(again >= long.since(began) - TRIP * 6, "{again:?}: an attempt does not shorten either");
+        let really = long.since(began);
+        assert!(again <= really && again >= really - TRIP * 8, "an attempt: {again:?} of {really:?}");
         shelf.clock.sleep(long.since(shelf.clock.now()) - ms(100)).await;
         busy(&mut us.claim()).await;
         assert_eq!(held(&mut claim, ms(500)).await, ms(500));
@@ -167,7 +170,7 @@ async fn a_renewal_never_shortens() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_long_lease_has_passed_a_renewal_takes_one_request_again() {
+async fn after_a_long_lease_has_passed_a_renewal_does_not_look_first() {
     let shelf = Shelf::numbered();
     let us = Us::on(&shelf);
     let mut claim = us.claim_for(Duration::from_secs(2));
@@ -179,7 +182,7 @@ async fn after_a_long_lease_has_passed_a_renewal_takes_one_request_again() {
     held(&mut claim, Duration::from_secs(1)).await;
     shelf.asked();
     held(&mut claim, Duration::from_secs(1)).await;
-    assert_eq!(shelf.asked(), ["replace"]);
+    assert_eq!(shelf.asked(), ["replace", "read"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -189,7 +192,7 @@ async fn what_was_not_answered_is_recognised_by_a_look() {
     let mut claim = us.claim();
     shelf.faults([Some(Fault::AnswerLost)]);
     assert_eq!(granted(&mut claim).await.token.get(), 1);
-    assert_eq!(shelf.asked(), ["time", "read", "replace", "read"]);
+    assert_eq!(shelf.asked(), ["time", "read", "replace", "read"], "the look tells the stamp, too");
     shelf.faults([Some(Fault::AnswerLost), Some(Fault::Silence)]);
     held(&mut claim, TTL).await;
     held(&mut claim, TTL).await;

@@ -7,7 +7,6 @@ mod revokes;
 mod rows;
 mod shelf;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;

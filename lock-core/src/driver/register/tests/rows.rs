@@ -5,7 +5,7 @@ use crate::driver::register::row::Mark;
 use crate::driver::register::span::Span;
 
 fn at(stamp: i64) -> Mark {
-    Mark { stamp: Span::exactly(stamp), written: Span::exactly(stamp), number: None }
+    Mark { stamp, written: Span::exactly(stamp), number: None }
 }
 
 fn grant() -> Row {
