@@ -58,6 +58,12 @@ pub(super) struct Mark {
     pub(super) number: Option<u64>,
 }
 
+impl Mark {
+    pub(super) fn exactly(stamp: i64, number: Option<u64>) -> Mark {
+        Mark { stamp, written: Span::exactly(stamp), number }
+    }
+}
+
 impl Row {
     /// Parses the value of a key.
     ///
@@ -83,6 +89,11 @@ impl Row {
         OwnerBytes::new(self.owner.as_bytes())
     }
 
+    /// Returns the last owner from which the lock was revoked, in hex.
+    pub fn revoked_from(&self) -> Option<&str> {
+        self.revoked.as_deref()
+    }
+
     /// Returns what a write of the lock `name` is to those that listen: a release, if the lock is free after it.
     pub fn notice(name: &Name, value: &[u8]) -> Notice {
         match Row::parse(value) {
@@ -94,15 +105,22 @@ impl Row {
     /// Returns the holder at the server's time `now`, for a tool at the server, which knows that time and the stamp to
     /// the microsecond. `number` is the row's revision, if that is a number that rises.
     pub fn holder(&self, stamp: i64, number: Option<u64>, now: i64) -> Option<Entry> {
-        let mark = Mark { stamp, written: Span::exactly(stamp), number };
+        let mark = Mark::exactly(stamp, number);
         self.is_in_force(&mark, Span::exactly(now)).then(|| self.entry(&mark, Span::exactly(now)))
     }
 
-    /// Returns the row that ends this lock at once, for a tool at the server, as [`holder`](Self::holder).
+    /// Returns the row that ends this lock at once, for a tool at the server. It knows what it needs for
+    /// [`holder`](Self::holder).
     #[must_use]
     pub fn ended(&self, stamp: i64, number: Option<u64>) -> Row {
-        let mark = Mark { stamp, written: Span::exactly(stamp), number };
-        Row { owner: self.owner.clone(), ..self.next(&mark, Change::Released) }
+        Row { owner: self.owner.clone(), ..self.next(&Mark::exactly(stamp, number), Change::Released) }
+    }
+
+    /// Returns the row that revokes this lock at its holder's deadline, for a tool at the server, as
+    /// [`ended`](Self::ended).
+    #[must_use]
+    pub fn taken(&self, stamp: i64, number: Option<u64>, by: Owner, label: &Label) -> Row {
+        self.revoked(&Mark::exactly(stamp, number), by, label, When::HoldersDeadline)
     }
 
     // ---- what the next write is -------------------------------------------------------------------------------------

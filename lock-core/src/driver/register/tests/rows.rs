@@ -5,7 +5,7 @@ use crate::driver::register::row::Mark;
 use crate::driver::register::span::Span;
 
 fn at(stamp: i64) -> Mark {
-    Mark { stamp, written: Span::exactly(stamp), number: None }
+    Mark::exactly(stamp, None)
 }
 
 fn grant() -> Row {
@@ -112,6 +112,9 @@ fn a_tool_at_the_server_sees_the_holder_and_can_end_its_lease() {
     assert!(row.holder(500, None, 600).is_none());
     let ended = row.ended(500, None);
     assert!(ended.holder(510, None, 510).is_none() && ended.token(&at(510)) == 500);
+    let taken = row.taken(500, None, mint(), &Label::new("an operator"));
+    assert_eq!(taken.holder(510, None, 510).unwrap().label.as_deref(), Some("an operator"));
+    assert!(taken.holder(510, None, 600).is_none());
     let name = a();
     assert_eq!(Row::notice(&name, &row.to_bytes()), Notice::Other);
     assert_eq!(Row::notice(&name, &ended.to_bytes()), Notice::Released("a".to_owned()));
