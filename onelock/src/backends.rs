@@ -55,7 +55,7 @@ macro_rules! backends {
 
 backends! {
     "etcd" ["etcd", "etcds"] => lock_etcd as etcd, connect_with, |url| etcd::Etcd::from_url(url).map(|_| NOTHING);
-    "memory" ["memory", "memory+queue"] => lock_memory as memory, connect, |_| Ok(NOTHING);
+    "memory" ["memory", "memory+queue", "memory+register"] => lock_memory as memory, connect, |_| Ok(NOTHING);
     "mongodb" ["mongodb", "mongodb+srv"] => lock_mongo as mongodb, connect_with, |url| Ok(mongodb::Mongo::from_url(url)?.schema());
     "redis" ["redis", "rediss", "redis+unix", "unix", "valkey", "valkeys", "valkey+unix"] => lock_redis as redis, connect_with, |url| redis::Redis::from_url(url).map(|_| NOTHING);
     "redlock" ["redlock", "redlocks"] => lock_redlock as redlock, connect_with, |url| redlock::Redlock::from_url(url).map(|_| NOTHING);

@@ -171,6 +171,7 @@ impl fmt::Display for FamilyName {
             FamilyName::Lease => "lease",
             FamilyName::Queue => "queue",
             FamilyName::Redlock => "redlock",
+            FamilyName::Register => "register",
         })
     }
 }

@@ -89,6 +89,11 @@ impl Row {
         OwnerBytes::new(self.owner.as_bytes())
     }
 
+    /// Returns the text that people see for that owner; empty for a free lock.
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
     /// Returns the last owner from which the lock was revoked, in hex.
     pub fn revoked_from(&self) -> Option<&str> {
         self.revoked.as_deref()
