@@ -124,13 +124,21 @@ impl<R: Registers> Claim for RegisterClaim<R> {
         }
         let key = self.server.key(&self.key, Precision::Estimated);
         let start = known.map_or(Start::Look, |(row, seen)| key.start(&call, &row, &seen));
-        let give_up = |value: Option<&[u8]>, seen: &Seen<R::Revision>| self.give_up(value, seen);
+        let mut ends = i64::MAX;
+        let give_up = |value: Option<&[u8]>, seen: &Seen<R::Revision>| {
+            let row = seen.in_force(parse(value)?).filter(|row| row.is_given_up_by(&self.owner));
+            let Some(row) = row else { return Ok(Decision::Leave(Left::NotHeld)) };
+            ends = row.ends(&seen.mark()).by;
+            Ok(Decision::Write(row.released(&seen.mark(), self.request.owner).to_bytes()))
+        };
         match compare_and_release(&call, &key, start, give_up).await? {
-            Settled::Left(_) => Ok(Release::NotHeld),
+            // The server's clock was set forward: the lease was over, and no other owner has taken the lock.
+            Settled::Written { revision: seen, .. } if seen.mark().stamp >= ends => Ok(Release::NotHeld),
             Settled::Written { .. } => {
                 self.is_untold = true;
                 self.tell_release(&call).await
             }
+            Settled::Left(_) => Ok(Release::NotHeld),
         }
     }
 }
@@ -190,15 +198,6 @@ impl<R: Registers> RegisterClaim<R> {
             _ if was_revoked => Decision::Leave(Left::Lost(LossReason::Revoked)),
             Some(_) => Decision::Leave(Left::Lost(LossReason::Taken)),
             None => Decision::Leave(Left::Lost(LossReason::Gone)),
-        })
-    }
-
-    /// Decides what a release writes.
-    fn give_up(&self, value: Option<&[u8]>, seen: &Seen<R::Revision>) -> Result<Decision<Left>> {
-        let row = seen.in_force(parse(value)?).filter(|row| row.is_given_up_by(&self.owner));
-        Ok(match row {
-            Some(row) => Decision::Write(row.released(&seen.mark(), self.request.owner).to_bytes()),
-            None => Decision::Leave(Left::NotHeld),
         })
     }
 

@@ -118,7 +118,8 @@ impl Row {
     /// [`holder`](Self::holder).
     #[must_use]
     pub fn ended(&self, stamp: i64, number: Option<u64>) -> Row {
-        Row { owner: self.owner.clone(), ..self.next(&Mark::exactly(stamp, number), Change::Released) }
+        // Not the holder's own release: its client would recognise that as its own.
+        Row { owner: "-".to_owned(), ..self.next(&Mark::exactly(stamp, number), Change::Released) }
     }
 
     /// Returns the row that revokes this lock at its holder's deadline, for a tool at the server, as

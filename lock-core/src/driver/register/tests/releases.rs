@@ -35,6 +35,16 @@ async fn a_release_whose_answer_is_lost_is_an_error_and_the_next_one_finds_nothi
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_release_after_the_clock_was_set_forward_comes_too_late() {
+    let shelf = Shelf::opaque(Tells::Stamps);
+    let us = Us::on(&shelf);
+    let mut claim = us.claim();
+    granted(&mut claim).await;
+    shelf.state().set_by = 60_000_000;
+    assert_eq!(release(&mut claim).await, Release::NotHeld);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_release_that_was_not_told_is_not_done() {
     let shelf = Shelf::numbered();
     let us = Us::on(&shelf);
