@@ -40,7 +40,10 @@ enum Family {
 
 impl Memory {
     /// Creates a server of the lease family: compare-and-set with a lease per lock, as Redis and SQL databases do it.
-    #[allow(clippy::new_without_default, reason = "there are several kinds of servers: the caller has to choose")]
+    #[allow(
+        clippy::new_without_default,
+        reason = "there are several kinds of servers: the caller has to choose"
+    )]
     pub fn new() -> Memory {
         Memory::with_clock(ServerClock::system())
     }
@@ -261,7 +264,8 @@ fn revoke_row(host: &Host<RegisterServer>, key: &Key, by: Owner, label: &Label) 
         let micros = |time: ServerTime| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
         let (stamp, now) = (micros(last.stamp), micros(host.now()));
         let row = Row::parse(&last.value).ok();
-        let Some((row, holder)) = row.and_then(|row| row.holder(stamp, None, now).map(|holder| (row, holder)))
+        let Some((row, holder)) =
+            row.and_then(|row| row.holder(stamp, None, now).map(|holder| (row, holder)))
         else {
             return Revoked::NotHeld;
         };

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::driver::{
-    Busy, Change, Context, Driver, Entry, Inspection, Prefix, Revoked, Row, When,
-};
+use lock_core::driver::{Busy, Change, Context, Driver, Entry, Inspection, Prefix, Revoked, Row, When};
 use lock_core::{OwnerBytes, Result};
 use lock_memory::ServerTime;
 use lock_memory::lease::LeaseDriver;

@@ -212,7 +212,9 @@ mod tests {
 
     #[test]
     fn the_latest_time_is_never_behind_though_our_clock_goes_too_fast_or_too_slow() {
-        for (idle, takes) in [(Duration::ZERO, PATIENCE), (PATIENCE, Duration::from_millis(1)), (HOUR, PATIENCE)] {
+        for (idle, takes) in
+            [(Duration::ZERO, PATIENCE), (PATIENCE, Duration::from_millis(1)), (HOUR, PATIENCE)]
+        {
             let ours = ManualClock::default();
             let asked_at = ours.now();
             ours.advance(takes);

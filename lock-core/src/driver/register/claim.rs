@@ -11,8 +11,8 @@ use super::line::of_unknown_effect;
 use super::registers::Registers;
 use super::row::Row;
 use crate::driver::{
-    Attempt, Busy, Call, Claim, Decision, Grant, Notice, Release, Renewal, Request, Settled, Start, Subscription,
-    Watched, compare_and_release, compare_and_swap, whole_micros,
+    Attempt, Busy, Call, Claim, Decision, Grant, Notice, Release, Renewal, Request, Settled, Start,
+    Subscription, Watched, compare_and_release, compare_and_swap, whole_micros,
 };
 use crate::ending::LossReason;
 use crate::error::{Effect, Error, Result};
@@ -166,7 +166,9 @@ impl<R: Registers> RegisterClaim<R> {
         match known {
             Some((row, seen)) if row.outlasts(&seen.mark(), lease) => (Start::Look, Precision::Asked),
             // An old estimate would not show that the server's clock was set.
-            Some((row, seen)) if key.has_the_time(call) => (key.start(call, &row, &seen), Precision::Estimated),
+            Some((row, seen)) if key.has_the_time(call) => {
+                (key.start(call, &row, &seen), Precision::Estimated)
+            }
             _ => (Start::Look, Precision::Estimated),
         }
     }

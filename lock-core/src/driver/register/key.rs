@@ -147,7 +147,8 @@ impl<R: Registers> Key<'_, R> {
     async fn read_back(&self, line: &Line<R>, call: &Call, revision: &R::Revision) -> Result<i64> {
         let (read, _) = line.read(call, self.name).await.map_err(of_unknown_effect)?;
         let last = read.last.filter(|last| last.revision == *revision);
-        let replaced = || Error::unavailable(Effect::Unknown, "the row was replaced as soon as it was written");
+        let replaced =
+            || Error::unavailable(Effect::Unknown, "the row was replaced as soon as it was written");
         last.map(|last| last.stamp).ok_or_else(replaced)
     }
 }

@@ -88,7 +88,8 @@ impl<R: Registers> Line<R> {
     /// Asks for the server's time. Returns the estimate of the clock that this answer gives.
     pub(super) async fn ask_time(&self, call: &Call) -> Result<ServerClock> {
         let asked = call.clock().now();
-        let time = self.bounded(call, self.registers.time(&self.connection)).await.map_err(Error::not_applied)?;
+        let time =
+            self.bounded(call, self.registers.time(&self.connection)).await.map_err(Error::not_applied)?;
         Ok(self.hear(time, asked, call.clock().now()))
     }
 

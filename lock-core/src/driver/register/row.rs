@@ -139,8 +139,7 @@ impl Row {
         lease: i64,
         deadline: i64,
     ) -> Row {
-        let (token, revoked) =
-            last.map_or((0, None), |(row, mark)| (row.token(mark), row.revoked.clone()));
+        let (token, revoked) = last.map_or((0, None), |(row, mark)| (row.token(mark), row.revoked.clone()));
         let (owner, label, until) = (owner.to_string(), label.to_string(), Some(deadline));
         Row { change: Change::Granted, owner, lease, least: 0, until, token, since: None, revoked, label }
     }
@@ -241,7 +240,8 @@ impl Row {
     /// Returns whether a release of this owner frees the lock: it is this owner's, or another one stands in its place.
     pub(super) fn is_given_up_by(&self, owner: &str) -> bool {
         self.is_of(owner)
-            || matches!(self.change, Change::Revoked(_)) && (self.owner == owner || self.is_revoked_from(owner))
+            || matches!(self.change, Change::Revoked(_))
+                && (self.owner == owner || self.is_revoked_from(owner))
     }
 
     /// Returns whether the lock was last revoked from this owner.

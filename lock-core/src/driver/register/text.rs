@@ -26,7 +26,8 @@ pub(super) fn write(row: &Row) -> Vec<u8> {
     let Row { change, owner, lease, least, until, token, since, revoked, label } = row;
     let change = CHANGES.iter().find(|(_, known)| known == change).map_or(NONE, |(word, _)| word);
     let (until, since, revoked) = (field(until.as_ref()), field(since.as_ref()), field(revoked.as_ref()));
-    format!("{VERSION} {change} {owner} {lease} {least} {until} {token} {since} {revoked} {label}").into_bytes()
+    format!("{VERSION} {change} {owner} {lease} {least} {until} {token} {since} {revoked} {label}")
+        .into_bytes()
 }
 
 pub(super) fn parse(value: &[u8]) -> Result<Row> {
@@ -65,9 +66,12 @@ fn optional<T: FromStr>(text: &str) -> Option<Option<T>> {
 
 fn foreign(value: &[u8]) -> Error {
     // `lock2 …` is of a later version.
-    let is_ours = value.strip_prefix(b"lock").is_some_and(|rest| rest.first().is_some_and(u8::is_ascii_digit));
+    let is_ours =
+        value.strip_prefix(b"lock").is_some_and(|rest| rest.first().is_some_and(u8::is_ascii_digit));
     Error::rejected(match is_ours {
         true => "this key was written by a lock client of another version: use one version on all machines",
-        false => "this key has a value that no lock client has written: delete the key, or use another prefix",
+        false => {
+            "this key has a value that no lock client has written: delete the key, or use another prefix"
+        }
     })
 }

@@ -13,7 +13,11 @@ async fn an_attempt_that_comes_after_its_call_takes_nothing() {
     assert_eq!(release(&mut claim).await, Release::NotHeld);
     shelf.clock.sleep(PATIENCE).await;
     let (row, ..) = shelf.row();
-    assert_eq!((row.change(), us.holder().await.is_none()), (Change::Granted, true), "it is stored, and void");
+    assert_eq!(
+        (row.change(), us.holder().await.is_none()),
+        (Change::Granted, true),
+        "it is stored, and void"
+    );
     assert_eq!(granted(&mut us.claim()).await.token.get(), 2);
 }
 

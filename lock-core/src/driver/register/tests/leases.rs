@@ -9,7 +9,11 @@ async fn a_lock_takes_two_requests_a_renewal_one_and_a_release_one() {
         let (us, began) = (Us::on(&shelf), shelf.clock.now());
         let mut claim = us.claim();
         assert_eq!(granted(&mut claim).await.valid_for, TTL);
-        assert_eq!(shelf.asked(), ["time", "read", "replace"], "a connection begins with a question for the time");
+        assert_eq!(
+            shelf.asked(),
+            ["time", "read", "replace"],
+            "a connection begins with a question for the time"
+        );
         assert_eq!(held(&mut claim, TTL).await, TTL);
         assert_eq!(release(&mut claim).await, RELEASED);
         assert_eq!(shelf.asked(), ["replace", "replace"]);

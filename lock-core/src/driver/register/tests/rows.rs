@@ -108,7 +108,10 @@ fn a_tool_at_the_server_sees_the_holder_and_can_end_its_lease() {
     let row = grant();
     let entry = row.holder(500, None, 550).unwrap();
     assert_eq!((entry.label.as_deref(), entry.token.unwrap().get()), (Some("a b  c"), 500));
-    assert_eq!(entry.since.zip(entry.expires_in), Some((Duration::from_micros(50), Duration::from_micros(50))));
+    assert_eq!(
+        entry.since.zip(entry.expires_in),
+        Some((Duration::from_micros(50), Duration::from_micros(50)))
+    );
     assert!(row.holder(500, None, 600).is_none());
     let ended = row.ended(500, None);
     assert!(ended.holder(510, None, 510).is_none() && ended.token(&at(510)) == 500);
