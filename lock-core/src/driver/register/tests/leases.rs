@@ -159,12 +159,12 @@ async fn a_renewal_never_shortens() {
             let began = shelf.clock.now();
             let left = held(&mut claim, ms(500)).await;
             let really = long.since(began);
-            assert!(left <= really && left >= really - TRIP * 7, "{left:?} of {really:?}");
+            assert!(left <= really && left >= really - TRIP * 10, "{left:?} of {really:?}");
         }
         let began = shelf.clock.now();
         let again = granted(&mut claim).await.valid_for;
         let really = long.since(began);
-        assert!(again <= really && again >= really - TRIP * 8, "an attempt: {again:?} of {really:?}");
+        assert!(again <= really && again >= really - TRIP * 10, "an attempt: {again:?} of {really:?}");
         shelf.clock.sleep(long.since(shelf.clock.now()) - ms(100)).await;
         busy(&mut us.claim()).await;
         assert_eq!(held(&mut claim, ms(500)).await, ms(500));
