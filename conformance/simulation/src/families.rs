@@ -14,10 +14,10 @@ use lock_memory::server::register::{self, RegisterServer};
 use lock_memory::server::{ClientId, Key, Server};
 use lock_memory::wire::Wire;
 
-use super::NAMES;
 use super::dice::Dice;
 use super::faults::{Guard, Loss};
 use super::log::{CallId, LockId};
+use super::{NAMES, TTL};
 
 /// The holder of a lock, as the server has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -261,6 +261,8 @@ impl Family for RegisterServer {
     }
 
     fn driver(wire: Arc<dyn Wire<RegisterServer>>, _servers: usize, context: Context) -> Result<impl Driver> {
+        // As patient as claims are: a lost message of the feed would otherwise cost its waiters seconds.
+        let context = Context::new(context.clock, context.random, TTL / 3);
         Ok(lock_memory::register::driver(wire, "simulated", Prefix::default(), None, context))
     }
 

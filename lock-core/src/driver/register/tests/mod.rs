@@ -2,6 +2,7 @@
 
 mod deadlines;
 mod leases;
+mod opening;
 mod releases;
 mod revokes;
 mod rows;

@@ -113,11 +113,13 @@ fn a_tool_at_the_server_sees_the_holder_and_can_end_its_lease() {
         Some((Duration::from_micros(50), Duration::from_micros(50)))
     );
     assert!(row.holder(500, None, 600).is_none());
+    assert_eq!((row.label(), row.owner().to_string()), ("a b  c", row.owner.clone()));
     let ended = row.ended(500, None);
     assert!(ended.holder(510, None, 510).is_none() && ended.token(&at(510)) == 500);
     let taken = row.taken(500, None, mint(), &Label::new("an operator"));
     assert_eq!(taken.holder(510, None, 510).unwrap().label.as_deref(), Some("an operator"));
     assert!(taken.holder(510, None, 600).is_none());
+    assert_eq!((taken.revoked_from(), row.revoked_from()), (Some(&*row.owner), None));
     let name = a();
     assert_eq!(Row::notice(&name, &row.to_bytes()), Notice::Other);
     assert_eq!(Row::notice(&name, &ended.to_bytes()), Notice::Released("a".to_owned()));
