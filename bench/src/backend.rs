@@ -54,7 +54,7 @@ impl Backend {
 
     pub(crate) fn of(url: &str) -> Outcome<Backend> {
         Ok(match Location::parse(url)?.scheme() {
-            "memory" | "memory+queue" => Backend::Memory,
+            "memory" | "memory+queue" | "memory+register" => Backend::Memory,
             "sqlite" => Backend::Sqlite,
             "redlock" | "redlocks" => Backend::Redlock,
             "mysql" | "mariadb" => Backend::MySql,

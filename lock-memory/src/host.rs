@@ -90,6 +90,11 @@ impl<S: Server> Host<S> {
         self.handle(ClientId(0), request, 0).answer
     }
 
+    /// Returns the server's time.
+    pub(crate) fn now(&self) -> ServerTime {
+        self.clock.now()
+    }
+
     pub(crate) fn counters(&self) -> Counters {
         let state = self.state();
         let (requests, server) = (state.requests, &state.server);

@@ -31,16 +31,18 @@
 //!
 //! # To add a backend
 //!
-//! There are two families of servers, and this crate has one of each: [`server::lease`] (compare-and-set with a lease
-//! per lock: Redis, SQL, MongoDB) with its driver in [`lease`], and [`server::queue`] (a queue per lock, kept by
-//! sessions: etcd, ZooKeeper) with its driver in [`queue`]. Copy the driver whose server is like yours; your statements
-//! have to do what it asks of its server. [`wire`] is the interface between driver and server, where a simulation puts
-//! a network.
+//! There are three families of servers, and this crate has one of each: [`server::lease`] (compare-and-set with a lease
+//! per lock: Redis, SQL, MongoDB) with its driver in [`lease`], [`server::queue`] (a queue per lock, kept by sessions:
+//! etcd, ZooKeeper) with its driver in [`queue`], and [`server::register`] (values that are replaced if they have not
+//! changed: NATS KV, object stores) with what the core's driver needs of it in [`register`]. Copy the one whose server is
+//! like yours; your statements have to do what it asks of its server. [`wire`] is the interface between driver and
+//! server, where a simulation puts a network.
 
 mod host;
 pub mod lease;
 mod memory;
 pub mod queue;
+pub mod register;
 mod registry;
 pub mod server;
 mod session;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::driver::{Prefix, Revoked, When};
+use lock_core::driver::{Prefix, Revoked, Row, When};
 use lock_core::{Client, Label, Options, Owner, Random, Result};
 
 use crate::host::{Counters, Cut, Host};
@@ -13,7 +13,8 @@ use crate::queue::QueueDriver;
 use crate::server::Key;
 use crate::server::lease::{self, LeaseServer};
 use crate::server::queue::{self, QueueServer};
-use crate::time::ServerClock;
+use crate::server::register::{self, RegisterServer};
+use crate::time::{ServerClock, ServerTime};
 
 /// The shortest ttl. After the core's margin it still leaves more time than a scheduler's usual delay.
 pub(crate) const SHORTEST_TTL: Duration = Duration::from_millis(10);
@@ -34,11 +35,15 @@ pub struct Memory {
 enum Family {
     Lease(Arc<Host<LeaseServer>>),
     Queue(Arc<Host<QueueServer>>),
+    Register(Arc<Host<RegisterServer>>),
 }
 
 impl Memory {
     /// Creates a server of the lease family: compare-and-set with a lease per lock, as Redis and SQL databases do it.
-    #[allow(clippy::new_without_default, reason = "there are two kinds of servers: the caller has to choose")]
+    #[allow(
+        clippy::new_without_default,
+        reason = "there are several kinds of servers: the caller has to choose"
+    )]
     pub fn new() -> Memory {
         Memory::with_clock(ServerClock::system())
     }
@@ -46,6 +51,12 @@ impl Memory {
     /// Creates a server of the queue family: a queue per lock and a session per client, as etcd and ZooKeeper do it.
     pub fn queue() -> Memory {
         Memory::queue_with_clock(ServerClock::system())
+    }
+
+    /// Creates a server of the register family: values that are replaced if they have not changed, as NATS KV and object
+    /// stores do it.
+    pub fn register() -> Memory {
+        Memory::register_with_clock(ServerClock::system())
     }
 
     /// Like [`new`](Self::new), with a clock that can be set.
@@ -57,6 +68,12 @@ impl Memory {
     pub fn queue_with_clock(clock: ServerClock) -> Memory {
         let server = QueueServer::new(clock.now());
         Memory::named("", Family::Queue(Arc::new(Host::new(server, clock))))
+    }
+
+    /// Like [`register`](Self::register), with a clock that can be set.
+    pub fn register_with_clock(clock: ServerClock) -> Memory {
+        let server = RegisterServer::new(clock.now());
+        Memory::named("", Family::Register(Arc::new(Host::new(server, clock))))
     }
 
     fn named(name: &str, server: Family) -> Memory {
@@ -113,6 +130,9 @@ impl Memory {
             Family::Queue(host) => {
                 matches!(host.order(queue::Request::Expire { key }), queue::Answer::Done)
             }
+            Family::Register(host) => {
+                matches!(host.order(register::Request::Expire { key }), register::Answer::Done)
+            }
         }
     }
 
@@ -148,6 +168,7 @@ impl Memory {
                     _ => Revoked::NotHeld,
                 }
             }
+            Family::Register(host) => revoke_row(host, &key, by, &label),
         }
     }
 
@@ -168,6 +189,7 @@ impl Memory {
         match &self.server {
             Family::Lease(host) => host.restart(|_| LeaseServer::default()),
             Family::Queue(host) => host.restart(QueueServer::new),
+            Family::Register(host) => host.restart(RegisterServer::new),
         }
     }
 
@@ -176,6 +198,7 @@ impl Memory {
         match &self.server {
             Family::Lease(host) => host.counters(),
             Family::Queue(host) => host.counters(),
+            Family::Register(host) => host.counters(),
         }
     }
 
@@ -201,6 +224,15 @@ impl Memory {
                 };
                 options.open("memory", &self.name, connect).await
             }
+            Family::Register(host) => {
+                let host = host.clone();
+                let connect = |context: lock_core::driver::Context| async move {
+                    let wire = Arc::new(host.connect(&cut));
+                    let identity = host.identity(&prefix);
+                    Ok(crate::register::driver(wire, &name, prefix, Some(identity), context))
+                };
+                options.open("memory", &self.name, connect).await
+            }
         }
     }
 
@@ -208,6 +240,7 @@ impl Memory {
         match &self.server {
             Family::Lease(host) => &host.cut,
             Family::Queue(host) => &host.cut,
+            Family::Register(host) => &host.cut,
         }
     }
 
@@ -215,6 +248,35 @@ impl Memory {
         match &self.server {
             Family::Lease(host) => host.tell_gap(behind),
             Family::Queue(host) => host.tell_gap(behind),
+            Family::Register(host) => host.tell_gap(behind),
+        }
+    }
+}
+
+/// Does what a driver does for a revoke at the holder's deadline.
+fn revoke_row(host: &Host<RegisterServer>, key: &Key, by: Owner, label: &Label) -> Revoked {
+    use register::{Answer, Request};
+    // A client may write in between; then it is looked at once more.
+    loop {
+        let Answer::Last(Some(last)) = host.order(Request::Get { key: key.clone() }) else {
+            return Revoked::NotHeld;
+        };
+        let micros = |time: ServerTime| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
+        let (stamp, now) = (micros(last.stamp), micros(host.now()));
+        let row = Row::parse(&last.value).ok();
+        let Some((row, holder)) =
+            row.and_then(|row| row.holder(stamp, None, now).map(|holder| (row, holder)))
+        else {
+            return Revoked::NotHeld;
+        };
+        let taken = row.taken(stamp, None, by, label);
+        let (expected, value) = (Some(last.revision), taken.to_bytes().into());
+        let put = Request::Put { key: key.clone(), expected, value };
+        if matches!(host.order(put), Answer::Applied { .. }) {
+            if let Some(revoked) = taken.revoked_from() {
+                host.order(Request::Publish { text: revoked.into() });
+            }
+            return Revoked::FreeIn(holder.expires_in.unwrap_or_default());
         }
     }
 }
@@ -224,6 +286,7 @@ impl fmt::Debug for Memory {
         let family = match &self.server {
             Family::Lease(_) => "lease",
             Family::Queue(_) => "queue",
+            Family::Register(_) => "register",
         };
         f.debug_struct("Memory").field("name", &self.name).field("family", &family).finish_non_exhaustive()
     }

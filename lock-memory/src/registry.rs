@@ -16,8 +16,8 @@ const PARAMETERS: &str = "prefix, patience, lazy";
 
 /// Opens a client of the server that `url` names. The server is created when it is first named in this process.
 ///
-/// `memory://NAME` is a server of the lease family, `memory+queue://NAME` one of the queue family; an empty name is the
-/// default server. Parameters: `prefix` (put before every name), `patience` (how long one request may take), `lazy` (as
+/// `memory://NAME` is a server of the lease family, `memory+queue://NAME` one of the queue family, and
+/// `memory+register://NAME` one of the register family; an empty name is the default server. Parameters: `prefix` (put before every name), `patience` (how long one request may take), `lazy` (as
 /// for other servers, but opening waits for nothing here).
 ///
 /// ```
@@ -49,15 +49,15 @@ pub async fn connect(url: &str, options: Options) -> Result<Client> {
 ///
 /// # Errors
 ///
-/// `Invalid` unless the scheme is `memory://` or `memory+queue://`.
+/// `Invalid` unless the scheme is `memory://`, `memory+queue://` or `memory+register://`.
 pub fn named(base: &str) -> Result<Memory> {
     let (begin, name): (fn() -> Memory, _) = match base.split_once("://") {
         Some(("memory", name)) => (Memory::new, name),
         Some(("memory+queue", name)) => (Memory::queue, name),
+        Some(("memory+register", name)) => (Memory::register, name),
         _ => {
-            return Err(Error::invalid(
-                "the URL of a server in memory is memory://NAME or memory+queue://NAME",
-            ));
+            let what = "memory://NAME, memory+queue://NAME or memory+register://NAME";
+            return Err(Error::invalid(format!("the URL of a server in memory is {what}")));
         }
     };
     // No code that runs under this lock can panic, so a poisoned map is complete.

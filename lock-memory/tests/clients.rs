@@ -1,4 +1,4 @@
-//! Both families through the core, as users and their tests use them; in virtual time.
+//! All families through the core, as users and their tests use them; in virtual time.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -16,12 +16,16 @@ const TTL: Duration = Duration::from_millis(300);
 /// Every step of a test takes less than this.
 const LIMIT: Duration = Duration::from_secs(10);
 
-fn families() -> [Memory; 2] {
-    [Memory::with_clock(servers_clock()), queue()]
+fn families() -> [Memory; 3] {
+    [Memory::with_clock(servers_clock()), queue(), register()]
 }
 
 fn queue() -> Memory {
     Memory::queue_with_clock(servers_clock())
+}
+
+fn register() -> Memory {
+    Memory::register_with_clock(servers_clock())
 }
 
 fn servers_clock() -> ServerClock {
@@ -326,7 +330,7 @@ async fn a_look_that_finds_it_held_writes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn urls_name_servers_of_this_process() {
-    for scheme in ["memory", "memory+queue"] {
+    for scheme in ["memory", "memory+queue", "memory+register"] {
         let base = format!("{scheme}://urls");
         let a = lock_memory::connect(&format!("{base}?patience=1s"), Options::default()).await.unwrap();
         let b =
@@ -345,7 +349,7 @@ async fn urls_name_servers_of_this_process() {
 
 #[tokio::test(start_paused = true)]
 async fn the_patience_is_the_urls() {
-    for base in ["memory://patience", "memory+queue://patience"] {
+    for base in ["memory://patience", "memory+queue://patience", "memory+register://patience"] {
         let client = lock_memory::connect(&format!("{base}?patience=700ms"), options()).await.unwrap();
         let lock = client.lock("n").build().unwrap();
         lock_memory::named(base).unwrap().disconnect();

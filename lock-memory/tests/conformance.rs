@@ -1,4 +1,4 @@
-//! Runs the conformance suite on both families of memory.
+//! Runs the conformance suite on the three families of memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,8 @@ use lock_memory::{Memory, ServerClock, ServerTime};
 fn main() -> Verdict {
     let lease = InProcess::new("memory, lease family", Memory::with_clock, OF_LEASES);
     let queue = InProcess::new("memory, queue family", Memory::queue_with_clock, OF_QUEUES);
-    lock_conformance::run(lease).and(lock_conformance::run(queue))
+    let register = InProcess::new("memory, register family", Memory::register_with_clock, OF_REGISTERS);
+    lock_conformance::run(lease).and(lock_conformance::run(queue)).and(lock_conformance::run(register))
 }
 
 /// docs/semantics.md has the hour: how far the clock may be set back.
@@ -29,6 +30,14 @@ const OF_LEASES: Promise = Promise {
 
 const OF_QUEUES: Promise =
     Promise { lease: Lease::Session, fair: Fair::PerProcess, rises: Rises::Always, identity: Identity::Told };
+
+/// Values are kept for 48 hours, twice as long as the clock may be set back.
+const OF_REGISTERS: Promise = Promise {
+    lease: Lease::Lock,
+    fair: Fair::No,
+    rises: Rises::WhileDataIsKept { clock_step: Duration::from_secs(24 * 3600) },
+    identity: Identity::Told,
+};
 
 #[derive(Debug)]
 struct InProcess {

@@ -55,7 +55,7 @@ macro_rules! backends {
 
 backends! {
     "etcd" ["etcd", "etcds"] => etcd, connect_with, |url| etcd::Etcd::from_url(url).map(|_| NOTHING);
-    "memory" ["memory", "memory+queue"] => memory, connect, |_| Ok(NOTHING);
+    "memory" ["memory", "memory+queue", "memory+register"] => memory, connect, |_| Ok(NOTHING);
     "mongodb" ["mongodb", "mongodb+srv"] => mongodb, connect_with, |url| Ok(mongodb::Mongo::from_url(url)?.schema());
     "redis" ["redis", "rediss", "redis+unix", "unix", "valkey", "valkeys", "valkey+unix"] => redis, connect_with, |url| redis::Redis::from_url(url).map(|_| NOTHING);
     "redlock" ["redlock", "redlocks"] => redlock, connect_with, |url| redlock::Redlock::from_url(url).map(|_| NOTHING);

@@ -3,9 +3,10 @@
 use lock_conformance::timing::still_held;
 use onelock::{Error, ErrorKind};
 
-const SCHEMES: [&str; 12] = [
+const SCHEMES: [&str; 13] = [
     "memory",
     "memory+queue",
+    "memory+register",
     "redis",
     "rediss",
     "redis+unix",
@@ -25,7 +26,7 @@ async fn refused(url: &str) -> Error {
 #[cfg(feature = "memory")]
 #[tokio::test]
 async fn memory_is_a_lock() -> onelock::Result<()> {
-    for url in ["memory://a-lock", "memory+queue://a-lock"] {
+    for url in ["memory://a-lock", "memory+queue://a-lock", "memory+register://a-lock"] {
         let client = onelock::connect(url).await?;
         let lock = client.lock("a").wait(std::time::Duration::from_millis(50)).build()?;
         let guard = lock.acquire().await?;

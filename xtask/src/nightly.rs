@@ -15,7 +15,8 @@ use crate::workspace::{cargo, root};
 
 const DOCUMENT: &str = "docs/nightly.md";
 /// How many histories of each family are played: a Redlock history takes ten times as long.
-const HISTORIES: [(&str, u64); 3] = [("lease", 100_000), ("queue", 100_000), ("redlock", 20_000)];
+const HISTORIES: [(&str, u64); 4] =
+    [("lease", 100_000), ("queue", 100_000), ("register", 100_000), ("redlock", 20_000)];
 /// Each minute has its own seeds, so that a second run on one day plays other histories. `cargo xtask test` counts days:
 /// its seeds are a thousandth of these.
 const SEEDS_A_MINUTE: u64 = 1_000_000;

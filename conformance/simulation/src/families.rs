@@ -3,20 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::driver::{Busy, Context, Driver, Entry, Inspection, Prefix, Revoked, When};
+use lock_core::driver::{Busy, Change, Context, Driver, Entry, Inspection, Prefix, Revoked, Row, When};
 use lock_core::{OwnerBytes, Result};
 use lock_memory::ServerTime;
 use lock_memory::lease::LeaseDriver;
 use lock_memory::queue::QueueDriver;
 use lock_memory::server::lease::{self, LeaseServer};
 use lock_memory::server::queue::{self, QueueServer, SessionId};
+use lock_memory::server::register::{self, RegisterServer};
 use lock_memory::server::{ClientId, Key, Server};
 use lock_memory::wire::Wire;
 
 use super::dice::Dice;
 use super::faults::{Guard, Loss};
 use super::ids::{CallId, LockId};
-use super::setting::NAMES;
+use super::setting::{NAMES, TTL};
 
 /// The holder of a lock, as the server has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -249,6 +250,76 @@ impl Family for QueueServer {
 
     fn has_revoked(answer: &queue::Answer) -> bool {
         matches!(answer, queue::Answer::Revoked(Revoked::Free | Revoked::FreeIn(_)))
+    }
+}
+
+impl Family for RegisterServer {
+    const STEPS: bool = true;
+
+    fn begin(now: &[ServerTime]) -> RegisterServer {
+        RegisterServer::new(now[0])
+    }
+
+    fn driver(wire: Arc<dyn Wire<RegisterServer>>, _servers: usize, context: Context) -> Result<impl Driver> {
+        // As patient as claims are: a lost message of the feed would otherwise cost its waiters seconds.
+        let context = Context::new(context.clock, context.random, TTL / 3);
+        Ok(lock_memory::register::driver(wire, "simulated", Prefix::default(), None, context))
+    }
+
+    /// A write does what its row says.
+    fn request_kind(request: &register::Request) -> RequestKind {
+        match request {
+            register::Request::Put { key, value, .. } => {
+                let row = Row::parse(value).ok().zip(lock(key));
+                row.map_or(RequestKind::Nothing, |(row, lock)| of_row(lock, &row))
+            }
+            register::Request::Get { key } => look(key),
+            _ => RequestKind::Nothing,
+        }
+    }
+
+    fn end_lease(&mut self, now: ServerTime, key: Key) -> Vec<(ClientId, <RegisterServer as Server>::Push)> {
+        self.handle(now, SIMULATION, register::Request::Expire { key }).pushes
+    }
+
+    fn end_session(_session: SessionId) -> Option<register::Request> {
+        None
+    }
+
+    fn holder(&mut self, now: &[ServerTime], key: Key) -> Option<Holder> {
+        RegisterServer::holder(self, now[0], &key).as_ref().and_then(holder)
+    }
+
+    fn parts(&mut self, now: &[ServerTime], key: Key) -> Vec<Part> {
+        RegisterServer::holder(self, now[0], &key).as_ref().and_then(part).into_iter().collect()
+    }
+
+    fn waiting(&mut self, _now: &[ServerTime], _key: Key) -> Vec<CallId> {
+        Vec::new()
+    }
+
+    /// A client concludes what it has from any write of its own.
+    fn is_grant(answer: &register::Answer) -> bool {
+        matches!(answer, register::Answer::Applied { .. })
+    }
+
+    fn has_revoked(answer: &register::Answer) -> bool {
+        matches!(answer, register::Answer::Applied { .. })
+    }
+}
+
+/// Returns what the write of this row does.
+fn of_row(lock: LockId, row: &Row) -> RequestKind {
+    let owner = row.owner();
+    match row.change() {
+        Change::Granted => match row.label().parse() {
+            // The label of a call is its number.
+            Ok(call) => RequestKind::Attempt { lock, owner, call, session: None },
+            Err(_) => RequestKind::Nothing,
+        },
+        Change::Renewed => RequestKind::Proof,
+        Change::Released => RequestKind::Release { lock, owner },
+        Change::Revoked(when) => RequestKind::Revoke { lock, when },
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use lock_core::{Client, Clock, Event, Options, Random};
 use lock_memory::server::lease::LeaseServer;
 use lock_memory::server::queue::QueueServer;
+use lock_memory::server::register::RegisterServer;
 use tokio::runtime::Builder;
 use tokio::task::{JoinSet, LocalSet};
 
@@ -80,6 +81,7 @@ pub(super) fn play_by(family: FamilyName, seed: u64, script: Script) -> History 
         FamilyName::Lease => play_on::<LeaseServer>(family, seed, script),
         FamilyName::Queue => play_on::<QueueServer>(family, seed, script),
         FamilyName::Redlock => play_on::<Majority>(family, seed, script),
+        FamilyName::Register => play_on::<RegisterServer>(family, seed, script),
     }
 }
 

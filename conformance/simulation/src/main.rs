@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use lock_simulation::{FamilyName, Report, STORIES, family_of, play, play_many, play_story};
 
-const USAGE: &str = "usage: sim --histories N [--seed S] [--family lease|queue|redlock] [--trace]
+const USAGE: &str = "usage: sim --histories N [--seed S] [--family lease|queue|redlock|register] [--trace]
        stories --histories N [--seed S]
 
 Exit codes: 0 every promise was kept; 1 one was broken, which ends the run, or excused too often; 2 usage;
@@ -140,6 +140,7 @@ fn family(word: &str) -> Result<FamilyName, String> {
         "lease" => Ok(FamilyName::Lease),
         "queue" => Ok(FamilyName::Queue),
         "redlock" => Ok(FamilyName::Redlock),
-        other => Err(format!("{other} is not a family; the families are lease, queue and redlock")),
+        "register" => Ok(FamilyName::Register),
+        other => Err(format!("{other} is not a family; the families are lease, queue, redlock and register")),
     }
 }

@@ -22,6 +22,8 @@ pub enum FamilyName {
     Queue,
     /// Compare-and-set with a lease per lock on several servers, of which a majority decides.
     Redlock,
+    /// Values that are replaced if they have not changed.
+    Register,
 }
 
 /// What wakes waiters.
@@ -39,6 +41,7 @@ impl fmt::Display for FamilyName {
             FamilyName::Lease => "lease",
             FamilyName::Queue => "queue",
             FamilyName::Redlock => "redlock",
+            FamilyName::Register => "register",
         })
     }
 }

@@ -124,7 +124,7 @@ fn refuse_memory(url: &str) -> Result<(), Failure> {
 }
 
 fn is_memory(scheme: &str) -> bool {
-    matches!(scheme, "memory" | "memory+queue")
+    matches!(scheme, "memory" | "memory+queue" | "memory+register")
 }
 
 fn first_line(path: &Path) -> Result<String, Failure> {

@@ -11,6 +11,9 @@ use crate::error::{Effect, Error, Result};
 /// The row is never removed, except when it is much older than any request that can still be on its way: a name
 /// without a row could not be told from one that has lost its row in between. A free lock is a row that says so.
 ///
+/// For a server that stamps its writes, [`Registers`](super::Registers) is less to write: the core then has the row and
+/// the claim, too. This trait is the piece below it.
+///
 /// [`compare_and_swap`] drops the futures of `look` and `swap` when the call's time, or its share of it, is over.
 pub trait Register: Send + Sync {
     /// What identifies a write: a revision, an ETag, a version. No two writes of a register have the same.
@@ -74,10 +77,28 @@ pub enum Settled<R, T> {
     Left(T),
 }
 
+/// What a call already knows of a register.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Start<R> {
+    /// Nothing: the first thing it does is a look.
+    Look,
+    /// What this owner has written last, and no other client has replaced as far as it knows. The first look is left
+    /// out, which saves a round trip if that is so. If it is not, the swap is refused, and a look follows.
+    ///
+    /// Forget what is known after a call that failed: a write of that call may have replaced it, or still may.
+    Known {
+        /// The value.
+        value: Vec<u8>,
+        /// The revision of its last write.
+        revision: R,
+    },
+}
+
 /// Looks at a register, lets `decide` say what to write, and writes it unless another client has written in between.
 /// Then it looks and decides again.
 ///
-/// `decide` may be called several times. It gets the value (`None` if there was never one) and its revision.
+/// `decide` may be called several times. It gets the value (`None` if there was never one) and its revision. A decision
+/// to [leave](Decision::Leave) what was only [known](Start::Known) does not count: a look follows, and another decision.
 ///
 /// A swap whose answer is lost may have been applied. The next look tells: a value that is the same as the sent one,
 /// at another revision, is this call's own. Another value at another revision means that the swap is refused whenever
@@ -87,6 +108,8 @@ pub enum Settled<R, T> {
 /// There is no pause and no limit of rounds except the call's time: each round after the first one is due to another
 /// client that has written.
 ///
+/// Not for a release, see [`compare_and_release`].
+///
 /// # Deadlines
 ///
 /// A swap may be applied after its call is over, and this server can't refuse it. If the server stamps each write with
@@ -95,8 +118,9 @@ pub enum Settled<R, T> {
 ///
 /// - An attempt: [`ServerClock::deadline`](super::ServerClock::deadline). A void row is a free lock. It keeps the last
 ///   token that was granted before.
-/// - A renewal: the end of the lease that it prolongs. The lock was lost then, and a void row is free in the same way.
-/// - A release: nothing. It may come late.
+/// - A renewal: the end of the lease that it prolongs, and not a moment before it, because its owner relies on that
+///   lease still if the renewal is not answered. The lock was lost then, and a void row is free in the same way.
+/// - A release has no deadline. Whenever it is applied, it replaces the very row that its owner had and has given up.
 ///
 /// Judge [`Settled::Written`] by the same rule: an answer in time does not show that the stamp is. If the server does
 /// not answer a swap with the stamp, [`Register::swap`] asks for it.
@@ -113,12 +137,64 @@ pub enum Settled<R, T> {
 pub async fn compare_and_swap<R: Register, T>(
     call: &Call,
     register: &R,
+    start: Start<R::Revision>,
+    decide: impl FnMut(Option<&[u8]>, &R::Revision) -> Result<Decision<T>>,
+) -> Result<Settled<R::Revision, T>> {
+    swap_until_settled(call, register, start, Unanswered::IsLookedAt, decide).await
+}
+
+/// Does the same as [`compare_and_swap`] for a release: a swap that is not answered ends it with its error.
+///
+/// The core repeats a release that was not answered, and the repeated one tells what the first one left. So no part of
+/// the call's time has to be kept for a look.
+///
+/// # Errors
+///
+/// As of [`compare_and_swap`]. `Unavailable` with [`Effect::Unknown`] if a swap was not answered.
+///
+/// # Cancel safety
+///
+/// If the future is dropped, a swap may have been applied, or may still be.
+pub async fn compare_and_release<R: Register, T>(
+    call: &Call,
+    register: &R,
+    start: Start<R::Revision>,
+    decide: impl FnMut(Option<&[u8]>, &R::Revision) -> Result<Decision<T>>,
+) -> Result<Settled<R::Revision, T>> {
+    swap_until_settled(call, register, start, Unanswered::IsAnError, decide).await
+}
+
+/// What follows a swap that is not answered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unanswered {
+    /// A look tells whether it was applied. Time is kept for it.
+    IsLookedAt,
+    IsAnError,
+}
+
+async fn swap_until_settled<R: Register, T>(
+    call: &Call,
+    register: &R,
+    start: Start<R::Revision>,
+    unanswered: Unanswered,
     mut decide: impl FnMut(Option<&[u8]>, &R::Revision) -> Result<Decision<T>>,
 ) -> Result<Settled<R::Revision, T>> {
-    let swaps_end = call.with_reserve();
+    let swaps_end = match unanswered {
+        Unanswered::IsLookedAt => call.with_reserve(),
+        Unanswered::IsAnError => call.clone(),
+    };
+    let mut known = match start {
+        Start::Look => None,
+        Start::Known { value, revision } => Some((Some(value), revision)),
+    };
     let mut sent: Option<Sent<R::Revision>> = None;
     loop {
-        let (value, revision) = match look(call, register).await {
+        let is_known = known.is_some();
+        let seen = match known.take() {
+            Some(known) => Ok(known),
+            None => look(call, register).await,
+        };
+        let (value, revision) = match seen {
             Ok(seen) => seen,
             Err(error) => return Err(sent.and_then(Sent::unanswered).unwrap_or(error)),
         };
@@ -133,6 +209,7 @@ pub async fn compare_and_swap<R: Register, T>(
         }
         let new = match decide(value.as_deref(), &revision)? {
             Decision::Write(new) => new,
+            Decision::Leave(_) if is_known => continue,
             Decision::Leave(why) => return Ok(Settled::Left(why)),
         };
         if swaps_end.is_over() {
@@ -145,6 +222,9 @@ pub async fn compare_and_swap<R: Register, T>(
             Some(Err(error)) => error,
             None => call.out_of_time(Effect::Unknown),
         };
+        if unanswered == Unanswered::IsAnError && error.may_have_taken_effect() {
+            return Err(error);
+        }
         sent = Some(Sent { expected: revision, value: new, error });
     }
 }

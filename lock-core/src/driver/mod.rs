@@ -17,6 +17,7 @@ mod finding;
 mod first_use;
 mod hub;
 mod info;
+mod register;
 mod request;
 mod rounding;
 mod server_clock;
@@ -46,7 +47,9 @@ pub use crate::process::Process;
 pub use crate::random::RandomSource;
 pub use answer::{Attempt, Busy, Grant, Inspection, Release, Renewal, Revoked, Watched};
 pub use call::Call;
-pub use compare_and_swap::{Decision, Register, Settled, Swapped, compare_and_swap};
+pub use compare_and_swap::{
+    Decision, Register, Settled, Start, Swapped, compare_and_release, compare_and_swap,
+};
 pub use current_info::CurrentInfo;
 pub use detached::detached;
 pub use feed::{Audience, Feed, Missed, Notice, Source, SourceError};
@@ -54,6 +57,7 @@ pub use finding::{Finding, Level};
 pub use first_use::FirstUse;
 pub use hub::{Hub, Subscription};
 pub use info::{Fair, Fencing, Info, Lease, Wakes};
+pub use register::{Change, Read, RegisterDriver, Registers, Replaced, Row, Stored};
 pub use request::{Context, Mode, Queueing, Request, Revocation, When};
 pub use rounding::{whole_micros, whole_millis, whole_seconds};
 pub use server_clock::{Drift, ServerClock};

@@ -18,17 +18,29 @@ pub struct ServerClock {
     last: Reading,
 }
 
-/// The time that the server told, and the local moment after its answer.
+/// The time that the server told, and the local moments around it.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     server_time: i64,
+    /// Before the question, where that is known.
+    asked_at: Option<Instant>,
+    /// After the answer.
     received_at: Instant,
 }
 
 impl ServerClock {
     /// Starts with the server's first answer, which told the time `server_time` and arrived at `received_at`.
     pub fn new(server_time: i64, received_at: Instant) -> ServerClock {
-        let reading = Reading { server_time, received_at };
+        ServerClock::starting_with(Reading { server_time, asked_at: None, received_at })
+    }
+
+    /// Starts with the server's first answer, which told the time `server_time`, arrived at `received_at`, and belongs
+    /// to a question that was sent after `asked_at`.
+    pub fn with_question(server_time: i64, asked_at: Instant, received_at: Instant) -> ServerClock {
+        ServerClock::starting_with(Reading { server_time, asked_at: Some(asked_at), received_at })
+    }
+
+    fn starting_with(reading: Reading) -> ServerClock {
         ServerClock { first: reading, last: reading }
     }
 
@@ -38,8 +50,18 @@ impl ServerClock {
     /// shows what [`at`](Self::at) returns, or a later time. Of two answers that arrived at the same moment, the one
     /// that was recorded later counts.
     pub fn hear(&mut self, server_time: i64, received_at: Instant) {
-        if received_at >= self.last.received_at {
-            self.last = Reading { server_time, received_at };
+        self.note(Reading { server_time, asked_at: None, received_at });
+    }
+
+    /// Does the same as [`hear`](Self::hear) for an answer whose question was sent after `asked_at`. Only from such an
+    /// answer [`latest_at`](Self::latest_at) is known.
+    pub fn hear_answer(&mut self, server_time: i64, asked_at: Instant, received_at: Instant) {
+        self.note(Reading { server_time, asked_at: Some(asked_at), received_at });
+    }
+
+    fn note(&mut self, reading: Reading) {
+        if reading.received_at >= self.last.received_at {
+            self.last = reading;
         }
     }
 
@@ -48,9 +70,21 @@ impl ServerClock {
     ///
     /// The rates of the two clocks may differ by 1 %. The older the last answer is, the further the result is behind.
     pub fn at(&self, moment: Instant) -> i64 {
-        let Reading { server_time, received_at } = self.last;
+        let Reading { server_time, received_at, .. } = self.last;
         let passed = moment.since(received_at);
         server_time.saturating_add(micros(passed - passed / 100))
+    }
+
+    /// Returns what the server's clock shows at `moment`, or somewhat more. For a moment before the last question,
+    /// returns what its answer told. `None` if it is not known when the last answer was asked for.
+    ///
+    /// The rates of the two clocks may differ by 1 %. The server told a time of after the question, so the result is
+    /// ahead by the time that the question took, and the further the older it is.
+    pub fn latest_at(&self, moment: Instant) -> Option<i64> {
+        let Reading { server_time, asked_at, .. } = self.last;
+        let passed = moment.since(asked_at?);
+        // A server that tells whole microseconds may have told almost one less.
+        Some(server_time.saturating_add(micros(passed + passed / 100)).saturating_add(1))
     }
 
     /// Returns the end of the call in the server's time, or a moment before it. The server refuses what arrives later.
@@ -58,7 +92,7 @@ impl ServerClock {
     /// A result that is too early costs one more round trip, because the refusal tells the time. A result that is too
     /// late would let an attempt take the lock after its caller has gone.
     pub fn deadline(&self, call: &Call) -> i64 {
-        let Reading { server_time, received_at } = self.last;
+        let Reading { server_time, received_at, .. } = self.last;
         match call.ends() > received_at {
             true => self.at(call.ends()),
             // The call was over before the server told this time.
@@ -174,6 +208,42 @@ mod tests {
             }
             assert_eq!(deadline, SERVER_START + passes - passes / 100, "not earlier than necessary");
         }
+    }
+
+    #[test]
+    fn the_latest_time_is_never_behind_though_our_clock_goes_too_fast_or_too_slow() {
+        for (idle, takes) in
+            [(Duration::ZERO, PATIENCE), (PATIENCE, Duration::from_millis(1)), (HOUR, PATIENCE)]
+        {
+            let ours = ManualClock::default();
+            let asked_at = ours.now();
+            ours.advance(takes);
+            let server = ServerClock::with_question(SERVER_START, asked_at, ours.now());
+            ours.advance(idle);
+            let latest = server.latest_at(ours.now()).unwrap();
+            let passed = i64::try_from((takes + idle).as_micros()).unwrap();
+            // The server told its time right after the question, and runs 1 % faster than our clock.
+            let shown = SERVER_START + passed + passed / 100;
+            assert!(latest >= shown, "{takes:?}, idle for {idle:?}: {} us behind", shown - latest);
+            assert_eq!(latest, shown + 1, "not later than necessary");
+            assert!(server.at(ours.now()) <= latest);
+        }
+    }
+
+    #[test]
+    fn the_latest_time_is_of_the_last_answer_and_needs_its_question() {
+        let ours = ManualClock::default();
+        let mut server = ServerClock::new(SERVER_START, ours.now());
+        assert_eq!(server.latest_at(ours.now()), None, "it may have been asked for at any time before");
+        let asked_at = ours.now();
+        ours.advance(PATIENCE);
+        server.hear_answer(SERVER_START + SECOND, asked_at, ours.now());
+        assert_eq!(server.latest_at(asked_at), Some(SERVER_START + SECOND + 1));
+        assert_eq!(server.at(ours.now()), SERVER_START + SECOND, "the answer counts from its arrival");
+        server.hear_answer(SERVER_START, asked_at, asked_at);
+        assert_eq!(server.at(ours.now()), SERVER_START + SECOND, "an older answer that is noted after it");
+        server.hear(SERVER_START + 2 * SECOND, ours.now());
+        assert_eq!(server.latest_at(ours.now()), None);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::time::ServerTime;
 
 pub mod lease;
 pub mod queue;
+pub mod register;
 
 /// A lock's key: the client's prefix and the lock's name.
 pub type Key = Arc<str>;

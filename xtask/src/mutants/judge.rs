@@ -55,6 +55,12 @@ pub(crate) const ALL: &[Judge] = &[
         "lock-memory/tests/queue_server",
     ),
     tests(
+        "register server",
+        &["-p", "lock-memory", "--test", "register_server"],
+        MEMORY,
+        "lock-memory/tests/register_server",
+    ),
+    tests(
         "late messages",
         &["-p", "lock-memory", "--test", "late_messages"],
         BOTH,
@@ -64,6 +70,11 @@ pub(crate) const ALL: &[Judge] = &[
     tests("units of lock-redis", &["-p", "lock-redis", "--lib"], &["lock-redis"], "lock-redis/src/"),
     // Together these are more histories than CI plays.
     simulation("simulation", Kind::Simulation { family: None, batches: &[150, 850, 2000] }, BOTH),
+    simulation(
+        "register simulation",
+        Kind::Simulation { family: Some("register"), batches: &[150, 850] },
+        BOTH,
+    ),
     tests("redis", &["-p", "lock-redis", "--test", "redis"], &["lock-redis"], "lock-redis/tests/redis/"),
     tests(
         "units of lock-sql",

@@ -5,6 +5,7 @@ use super::{Call, Checker, Invariant, Lock};
 use crate::clocks::at_most;
 use crate::ids::{CallId, LockId};
 use crate::log::Why;
+use crate::rules::FamilyName;
 use crate::setting::LONGEST_TTL;
 use crate::timeline::micros;
 
@@ -20,6 +21,11 @@ const FIRST_ANSWER: u64 = 100_000;
 /// The longest duration of the look at the end of a wait behind another call of the same process: each node is asked
 /// once.
 const LOOK: u64 = 50_000 + JUST_NOW;
+
+/// How long a client may be without a connection for wake-ups after one has failed: the longest pause before the next one,
+/// a subscription that is not answered before that pause and one after it, each on a slow clock. A claim that wants to
+/// listen meanwhile waits in vain.
+const NEXT_FEED: u64 = 2_000_000 + 2 * 200_000 + 100_000;
 
 impl Checker {
     pub(super) fn not_granted(&mut self, call: CallId, why: Why) {
@@ -67,12 +73,11 @@ impl Checker {
     }
 
     /// Checks a refusal as unavailable. It is right if the servers were disturbed, or a majority of them. A disturbance
-    /// up to one lease before the call counts, too: it may have cost the client its session, which the client may still
-    /// be replacing.
+    /// shortly before the call counts, too.
     fn is_in_trouble(&mut self, call: CallId) {
         self.could(Invariant::TruthfulRefusal);
         let Call { client, asked, .. } = self.calls[call];
-        let from = asked.saturating_sub(micros(LONGEST_TTL));
+        let from = asked.saturating_sub(self.recovers_within());
         // One silent server of several delays each refusal by as long as a patient client waits for a node.
         let trouble = match self.at - asked < FOR_A_SILENT_NODE {
             true => self.disturbances.without_any(client),
@@ -93,6 +98,15 @@ impl Checker {
                 let why = "unavailable, and nothing had gone wrong".to_owned();
                 self.broken(Invariant::TruthfulRefusal, vec![call], why);
             }
+        }
+    }
+
+    /// Returns for how long a disturbance may be felt. It may have cost the client its session, which the client may still
+    /// be replacing, or its connection for wake-ups.
+    fn recovers_within(&self) -> u64 {
+        match self.disturbances.rules().is_some_and(|rules| rules.family == FamilyName::Register) {
+            true => NEXT_FEED,
+            false => micros(LONGEST_TTL),
         }
     }
 

@@ -80,7 +80,7 @@ impl Invariant {
             _ => return 0,
         };
         let of_a_thousand = match family {
-            FamilyName::Lease => lease,
+            FamilyName::Lease | FamilyName::Register => lease,
             FamilyName::Queue => queue,
             FamilyName::Redlock => redlock,
         };

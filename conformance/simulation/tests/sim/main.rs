@@ -15,16 +15,26 @@ use lock_simulation::{FamilyName, STORIES, What, family_of, play, play_many, pla
 
 /// How many histories are played, split over both families.
 const HISTORIES: u64 = 2_000;
+const REGISTERS: u64 = 1_000;
 const MANY_SERVERS: u64 = 200;
 
 /// How many seeds each day has. Two days share none.
 const SEEDS_A_DAY: u64 = 1_000_000;
 const HISTORIES_A_DAY: u64 = 1_000;
+const REGISTERS_A_DAY: u64 = 500;
 const MANY_SERVERS_A_DAY: u64 = 100;
 
 #[test]
 fn two_thousand_histories_hold() {
     let report = play_many(HISTORIES, 1, None);
+    assert!(report.holds(), "{report}");
+    assert_eq!(report.excessive(), Vec::<String>::new(), "{report}");
+    assert_eq!(report.untested(), Vec::<String>::new(), "{report}");
+}
+
+#[test]
+fn a_thousand_histories_of_registers_hold() {
+    let report = play_many(REGISTERS, 1, Some(FamilyName::Register));
     assert!(report.holds(), "{report}");
     assert_eq!(report.excessive(), Vec::<String>::new(), "{report}");
     assert_eq!(report.untested(), Vec::<String>::new(), "{report}");
@@ -43,7 +53,11 @@ fn two_hundred_histories_of_a_majority_hold() {
 #[test]
 fn histories_that_no_day_has_seen_before_hold() {
     let seed = today() * SEEDS_A_DAY;
-    for (histories, family) in [(HISTORIES_A_DAY, None), (MANY_SERVERS_A_DAY, Some(FamilyName::Redlock))] {
+    for (histories, family) in [
+        (HISTORIES_A_DAY, None),
+        (REGISTERS_A_DAY, Some(FamilyName::Register)),
+        (MANY_SERVERS_A_DAY, Some(FamilyName::Redlock)),
+    ] {
         let named = family.map(|family| format!(" --family {family}")).unwrap_or_default();
         // Not through libtest's capture, which shows a test's output only when the test fails: a history that hangs has
         // to be played again, too.
@@ -86,7 +100,7 @@ fn one_clock_of_five_breaks_no_promise_that_excludes_it() {
 
 #[test]
 fn one_seed_makes_one_history() {
-    for family in [FamilyName::Lease, FamilyName::Queue, FamilyName::Redlock] {
+    for family in [FamilyName::Lease, FamilyName::Queue, FamilyName::Register, FamilyName::Redlock] {
         for seed in 0..if family == FamilyName::Redlock { 10 } else { 100 } {
             let (once, again) = (play(family, seed), play(family, seed));
             assert!(once == again, "seed {seed} in the {family} family plays differently the second time");

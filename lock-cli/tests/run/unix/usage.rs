@@ -95,7 +95,7 @@ fn missing_secret() {
 }
 
 fn memory() {
-    for url in ["memory://", "memory://jobs", "memory+queue://"] {
+    for url in ["memory://", "memory://jobs", "memory+queue://", "memory+register://"] {
         for args in [&["run", "--name", "n", "--", "echo", "ran"] as &[&str], &["status", "n"], &["check"]] {
             let done = lock(args).env("LOCK_URL", url).finish();
             done.expect(64, &["one process", "sqlite://"]);

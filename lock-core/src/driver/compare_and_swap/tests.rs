@@ -95,7 +95,7 @@ impl Memory {
 
     /// Writes `a` if the register is free (no value, or `-`), and otherwise leaves it.
     async fn acquire(&self) -> Result<Settled<u64, String>> {
-        compare_and_swap(&self.call(), self, |value, _| {
+        compare_and_swap(&self.call(), self, Start::Look, |value, _| {
             Ok(match text(value).as_str() {
                 "" | "-" => Decision::Write(b"a".to_vec()),
                 other => Decision::Leave(other.to_owned()),
@@ -107,6 +107,31 @@ impl Memory {
     fn asked(&self) -> Vec<&'static str> {
         self.state().asked.clone()
     }
+
+    /// Does the same from what is known, at first.
+    async fn renew_known(&self, revision: u64) -> Result<Settled<u64, String>> {
+        let known = Start::Known { value: b"a".to_vec(), revision };
+        compare_and_swap(&self.call(), self, known, only_a).await
+    }
+
+    /// Frees the register if `a` is in it.
+    async fn release(&self, start: Start<u64>) -> Result<Settled<u64, String>> {
+        compare_and_release(&self.call(), self, start, |value, _| {
+            Ok(match text(value).as_str() {
+                "a" => Decision::Write(b"-".to_vec()),
+                other => Decision::Leave(other.to_owned()),
+            })
+        })
+        .await
+    }
+}
+
+/// Writes `a` once more if it is there, and otherwise leaves the register.
+fn only_a(value: Option<&[u8]>, _: &u64) -> Result<Decision<String>> {
+    Ok(match text(value).as_str() {
+        "a" => Decision::Write(b"a".to_vec()),
+        other => Decision::Leave(other.to_owned()),
+    })
 }
 
 impl Register for Memory {
@@ -179,6 +204,10 @@ fn written(revision: u64) -> Settled<u64, String> {
     Settled::Written { value: b"a".to_vec(), revision }
 }
 
+fn freed(revision: u64) -> Settled<u64, String> {
+    Settled::Written { value: b"-".to_vec(), revision }
+}
+
 fn left(why: &str) -> Settled<u64, String> {
     Settled::Left(why.to_owned())
 }
@@ -217,7 +246,7 @@ async fn no_write_of_many_clients_is_lost() {
         tokio::spawn(async move {
             for _ in 0..5 {
                 let call = Call::begin(&memory.clock, Duration::from_secs(60));
-                let outcome = compare_and_swap(&call, &memory, |value, _| {
+                let outcome = compare_and_swap(&call, &memory, Start::Look, |value, _| {
                     let count =
                         text(value).split(' ').next().and_then(|count| count.parse().ok()).unwrap_or(0);
                     Ok(Decision::<()>::Write(format!("{} {client}", count + 1).into_bytes()))
@@ -284,7 +313,7 @@ async fn a_late_write_is_refused_when_another_one_has_come_first() {
 async fn a_write_that_changes_nothing_is_told_from_one_that_did_not_come() {
     let renew = async |memory: &Memory| {
         let same = |_: Option<&[u8]>, _: &u64| Ok(Decision::<String>::Write(b"a".to_vec()));
-        compare_and_swap(&memory.call(), memory, same).await
+        compare_and_swap(&memory.call(), memory, Start::Look, same).await
     };
     let memory = Memory::new().with_swaps([None, Some(Fault::AnswerLost(None)), Some(Fault::Late(ms(100)))]);
     assert_eq!(renew(&memory).await.unwrap(), written(1));
@@ -311,7 +340,7 @@ async fn an_error_of_the_server_or_of_the_decision_ends_it() {
     assert_eq!(effect(memory.acquire().await), Effect::NotApplied);
     assert_eq!(memory.asked(), ["look", "swap"]);
     let refuse = |_: Option<&[u8]>, _: &u64| Err::<Decision<()>, _>(Error::rejected("no lock's row"));
-    let error = compare_and_swap(&memory.call(), &memory, refuse).await.unwrap_err();
+    let error = compare_and_swap(&memory.call(), &memory, Start::Look, refuse).await.unwrap_err();
     assert_eq!((error.kind(), error.message()), (ErrorKind::Rejected, "no lock's row"));
 }
 
@@ -330,4 +359,69 @@ async fn it_ends_in_time_among_writes_of_others_and_then_writes_nothing() {
     assert!(memory.clock.now().since_origin() <= PATIENCE);
     assert_eq!(memory.asked().last(), Some(&"look"), "no swap is sent in the last eighth");
     assert_eq!(text(memory.state().value.as_deref()), "-");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_known_saves_the_look() {
+    let memory = Memory::new();
+    memory.state().write(b"a");
+    assert_eq!(memory.renew_known(1).await.unwrap(), written(2));
+    assert_eq!(memory.asked(), ["swap"]);
+    assert_eq!(memory.release(Start::Known { value: b"a".to_vec(), revision: 2 }).await.unwrap(), freed(3));
+    assert_eq!(memory.asked(), ["swap", "swap"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_known_and_was_replaced_is_looked_at() {
+    let memory = Memory::new();
+    memory.state().write(b"a");
+    memory.state().write(b"b");
+    assert_eq!(memory.renew_known(1).await.unwrap(), left("b"));
+    assert_eq!(memory.asked(), ["swap", "look"]);
+    let memory = Memory::new();
+    memory.state().write(b"a");
+    memory.state().write(b"a");
+    assert_eq!(memory.renew_known(1).await.unwrap(), written(2), "it is what it would have written");
+    assert_eq!(memory.asked(), ["swap", "look"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_known_is_no_reason_to_leave_it() {
+    let memory = Memory::new();
+    memory.state().write(b"a");
+    let known = Start::Known { value: b"b".to_vec(), revision: 0 };
+    assert_eq!(compare_and_swap(&memory.call(), &memory, known, only_a).await.unwrap(), written(2));
+    assert_eq!(memory.asked(), ["look", "swap"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_from_what_is_known_is_recognised_when_its_answer_is_lost() {
+    let memory = Memory::new().with_swaps([Some(Fault::AnswerLost(None)), Some(Fault::Late(ms(2000)))]);
+    memory.state().write(b"a");
+    assert_eq!(memory.renew_known(1).await.unwrap(), written(2));
+    assert_eq!(memory.asked(), ["swap", "look"]);
+    assert_eq!(effect(memory.renew_known(2).await), Effect::Unknown);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_without_an_answer_is_an_error_and_the_next_one_finds_nothing() {
+    let memory = Memory::new().with_swaps([Some(Fault::AnswerLost(None))]);
+    memory.state().write(b"a");
+    assert_eq!(effect(memory.release(Start::Look).await), Effect::Unknown);
+    assert_eq!(memory.asked(), ["look", "swap"], "it does not look what became of it");
+    assert_eq!(memory.release(Start::Look).await.unwrap(), left("-"));
+    let memory = Memory::new().with_swaps([Some(Fault::Silence)]);
+    memory.state().write(b"a");
+    assert_eq!(effect(memory.release(Start::Look).await), Effect::Unknown);
+    assert_eq!(memory.clock.now().since_origin(), PATIENCE, "no time is kept for a look");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_was_refused_looks_again() {
+    let memory = Memory::new().with_swaps([Some(Fault::After("b")), Some(Fault::After("a"))]);
+    memory.state().write(b"a");
+    assert_eq!(memory.release(Start::Look).await.unwrap(), left("b"));
+    memory.state().write(b"a");
+    assert_eq!(memory.release(Start::Look).await.unwrap(), freed(5));
+    assert_eq!(memory.asked(), ["look", "swap", "look", "look", "swap", "look", "swap"]);
 }
