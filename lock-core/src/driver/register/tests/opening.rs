@@ -1,7 +1,6 @@
 //! What a driver does without a claim.
 
 use super::*;
-use crate::driver::Driver as _;
 
 fn context(shelf: &Shelf) -> Context {
     struct Zeros;
