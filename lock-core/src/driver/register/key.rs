@@ -93,13 +93,14 @@ impl<R: Registers> Register for Key<'_, R> {
         let Replaced::Applied { revision, stamp } = replaced else { return Ok(Swapped::Refused) };
         let answered = call.clock().now();
         let stamp = match stamp {
-            Some(stamp) => stamp,
-            // No reader compares it with anything.
-            None if !Row::parse(value)?.has_a_deadline() => expected.mark().stamp,
-            None => self.read_back(&line, call, &revision).await?,
+            None if Row::parse(value)?.has_a_deadline() => {
+                Some(self.read_back(&line, call, &revision).await?)
+            }
+            stamp => stamp,
         };
-        line.hear(stamp, asked, answered);
-        let mark = mark::<R>(&revision, stamp);
+        stamp.into_iter().for_each(|stamp| _ = line.hear(stamp, asked, answered));
+        // Where the stamp is not known, nothing depends on it. It is later than that of the write before.
+        let mark = mark::<R>(&revision, stamp.unwrap_or(expected.mark().stamp));
         Ok(Swapped::Applied(Seen { last: Some((revision, mark)), ..expected.clone() }))
     }
 }

@@ -44,6 +44,20 @@ async fn a_release_after_the_clock_was_set_forward_comes_too_late() {
     assert_eq!(release(&mut claim).await, Release::NotHeld);
 }
 
+/// Nothing of the time is learned from a release whose answer does not tell it.
+#[tokio::test(start_paused = true)]
+async fn after_a_release_the_time_is_known_as_well_as_before() {
+    let shelf = Shelf::numbered();
+    let us = Us::on(&shelf);
+    let mut claim = us.claim();
+    granted(&mut claim).await;
+    shelf.clock.sleep(ms(3000)).await;
+    assert_eq!(release(&mut claim).await, RELEASED);
+    shelf.asked();
+    granted(&mut us.claim()).await;
+    assert_eq!(shelf.asked(), ["read", "replace", "read"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_release_that_was_not_told_is_not_done() {
     let shelf = Shelf::numbered();
