@@ -10,6 +10,7 @@ use lock_core::{Client, Label, Options, Owner, Random, Result};
 use crate::host::{Counters, Cut, Host};
 use crate::lease::LeaseDriver;
 use crate::queue::QueueDriver;
+use crate::register::Tells;
 use crate::server::Key;
 use crate::server::lease::{self, LeaseServer};
 use crate::server::queue::{self, QueueServer};
@@ -229,7 +230,7 @@ impl Memory {
                 let connect = |context: lock_core::driver::Context| async move {
                     let wire = Arc::new(host.connect(&cut));
                     let identity = host.identity(&prefix);
-                    Ok(crate::register::driver(wire, &name, prefix, Some(identity), context))
+                    Ok(crate::register::driver(wire, &name, prefix, Some(identity), Tells::Time, context))
                 };
                 options.open("memory", &self.name, connect).await
             }

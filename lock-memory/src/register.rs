@@ -25,6 +25,15 @@ const LONGEST_TTL: Duration = Duration::from_secs(KEPT.as_secs() / 2);
 /// How far the clock may be set back without a token falling. A value is removed when its stamp is older than twice that.
 const CLOCK_STEP: Duration = Duration::from_secs(KEPT.as_secs() / 2);
 
+/// What a client hears of the server's time in answers to other questions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tells {
+    /// Each answer has it.
+    Time,
+    /// No answer has it, not even the stamp of a write, as on NATS. The driver estimates it, and asks.
+    Nothing,
+}
+
 /// Creates a driver of the server at the other end of `wire`, called `server`. Its identity is the same for all drivers
 /// of that server.
 pub fn driver(
@@ -32,13 +41,14 @@ pub fn driver(
     server: &str,
     prefix: Prefix,
     identity: Option<String>,
+    tells: Tells,
     context: Context,
 ) -> RegisterDriver<Values> {
     let clock = context.clock.clone();
     let feed = Feed::new(Writes::new(wire.clone(), prefix.clone()), context);
     let mut info = info(server);
     info.identity = identity;
-    RegisterDriver::new(Values { wire, prefix, info: Arc::new(info), feed }, clock)
+    RegisterDriver::new(Values { wire, prefix, info: Arc::new(info), tells, feed }, clock)
 }
 
 /// The values of a [`RegisterServer`].
@@ -47,6 +57,7 @@ pub struct Values {
     wire: Arc<dyn Wire<RegisterServer>>,
     prefix: Prefix,
     info: Arc<Info>,
+    tells: Tells,
     feed: Feed<Writes>,
 }
 
@@ -83,7 +94,11 @@ impl Registers for Values {
         let Reply { now, answer } = self.wire.ask(Ask::Get { key: key.into() }).await;
         let Answer::Last(last) = answer else { return Err(unexpected(&answer)) };
         let last = last.map(|last| Stored::new(last.value.to_vec(), last.revision, micros(last.stamp)));
-        Ok(Read::new(last).at(micros(now)))
+        let read = Read::new(last);
+        Ok(match self.tells {
+            Tells::Time => read.at(micros(now)),
+            Tells::Nothing => read,
+        })
     }
 
     async fn replace(
@@ -96,7 +111,10 @@ impl Registers for Values {
         let put = Ask::Put { key: key.into(), expected: expected.copied(), value: value.into() };
         let Reply { now, answer } = self.wire.ask(put).await;
         match answer {
-            Answer::Applied { revision } => Ok(Replaced::Applied { revision, stamp: Some(micros(now)) }),
+            Answer::Applied { revision } => {
+                let stamp = (self.tells == Tells::Time).then(|| micros(now));
+                Ok(Replaced::Applied { revision, stamp })
+            }
             Answer::Refused => Ok(Replaced::Refused),
             other => Err(unexpected(&other)),
         }

@@ -8,6 +8,7 @@ use lock_core::{OwnerBytes, Result};
 use lock_memory::ServerTime;
 use lock_memory::lease::LeaseDriver;
 use lock_memory::queue::QueueDriver;
+use lock_memory::register::Tells;
 use lock_memory::server::lease::{self, LeaseServer};
 use lock_memory::server::queue::{self, QueueServer, SessionId};
 use lock_memory::server::register::{self, RegisterServer};
@@ -263,7 +264,11 @@ impl Family for RegisterServer {
     fn driver(wire: Arc<dyn Wire<RegisterServer>>, _servers: usize, context: Context) -> Result<impl Driver> {
         // As patient as claims are: a lost message of the feed would otherwise cost its waiters seconds.
         let context = Context::new(context.clock, context.random, TTL / 3);
-        Ok(lock_memory::register::driver(wire, "simulated", Prefix::default(), None, context))
+        // On half of the machines answers tell the time, on the others it is estimated.
+        let mut coin = [0];
+        context.random.fill(&mut coin);
+        let tells = if coin[0] % 2 == 0 { Tells::Time } else { Tells::Nothing };
+        Ok(lock_memory::register::driver(wire, "simulated", Prefix::default(), None, tells, context))
     }
 
     /// A write does what its row says.

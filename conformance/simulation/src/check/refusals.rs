@@ -56,6 +56,9 @@ impl Checker {
         if self.calls[call].saw_another {
             return;
         }
+        if self.seems_held(call) {
+            return self.excused(Invariant::TruthfulRefusal);
+        }
         let excused = self.stood_behind_another(call) || self.stood_behind_itself(call);
         match why == Why::Timeout && excused {
             true => self.excused(Invariant::TruthfulRefusal),
@@ -64,6 +67,15 @@ impl Checker {
                 self.broken(Invariant::TruthfulRefusal, vec![call], why);
             }
         }
+    }
+
+    /// Returns whether the last holder's lease may not have seemed over: it was not released, and a client that has to
+    /// estimate the server's time takes it for held until that time is surely past its end.
+    fn seems_held(&self, call: CallId) -> bool {
+        let Call { lock, asked, .. } = self.calls[call];
+        let Lock { last_holder, waiting, .. } = &self.locks[lock];
+        let ran_out = last_holder.is_some_and(|last| !self.calls[last].released);
+        self.is_of_registers() && ran_out && asked <= waiting.holder_since + at_most(micros(LONGEST_TTL))
     }
 
     /// Records that this call was answered: what other calls of its process saw before that may be out of date.
@@ -104,10 +116,14 @@ impl Checker {
     /// Returns for how long a disturbance may be felt. It may have cost the client its session, which the client may still
     /// be replacing, or its connection for wake-ups.
     fn recovers_within(&self) -> u64 {
-        match self.disturbances.rules().is_some_and(|rules| rules.family == FamilyName::Register) {
+        match self.is_of_registers() {
             true => NEXT_FEED,
             false => micros(LONGEST_TTL),
         }
+    }
+
+    pub(super) fn is_of_registers(&self) -> bool {
+        self.disturbances.rules().is_some_and(|rules| rules.family == FamilyName::Register)
     }
 
     /// Returns whether the call before it in its process was answered only now, so that the server had no time to
