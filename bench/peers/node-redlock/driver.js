@@ -97,6 +97,8 @@ async function serve() {
   await next();
   const names = (await next()).split(" ");
   const client = new Redis(await next());
+  // Each command fails by itself. Without this, the client prints every attempt to connect.
+  client.on("error", () => {});
   await client.ping();
   const redlock = new Redlock([client]);
   const driver = new Driver(redlock, names);
