@@ -50,7 +50,7 @@ pub(crate) async fn run(options: Quick) -> Outcome<()> {
         eprintln!("{} for {:?} a workload", bench.server, options.run.length());
         let asked = if options.workloads.is_empty() { &ALL[..] } else { &options.workloads };
         for workload in asked {
-            match lineup::of(*workload, bench.site.backend, bench.site.info.wakes) {
+            match bench.lineup(*workload) {
                 Ok(kinds) => bench.measure(*workload, kinds, format).await?,
                 Err(why) => eprintln!("{} on {}: not run, because {why}", workload.as_str(), bench.name),
             }
@@ -126,10 +126,15 @@ impl Bench {
         })
     }
 
+    /// Returns the subjects that were asked for and can take part, or why the workload can't be measured.
+    fn lineup(&self, workload: Workload) -> Result<Vec<Kind>, &'static str> {
+        let kinds = lineup::of(workload, self.site.backend, self.site.info.wakes)?;
+        asked_of(kinds, &self.subjects).ok_or("the subjects that were asked for take no part in it")
+    }
+
     async fn measure(&self, workload: Workload, kinds: Vec<Kind>, format: Format) -> Outcome<()> {
-        let asked = |kind: &Kind| self.subjects.is_empty() || self.subjects.contains(kind);
         let mut entrants = Vec::new();
-        for kind in kinds.into_iter().filter(asked) {
+        for kind in kinds {
             let prepared = tokio::time::timeout(PREPARATION, self.entrants(workload, kind)).await;
             let slow = |_| format!("{} was not ready for {} in time", kind.as_str(), workload.as_str());
             entrants.extend(prepared.map_err(slow)??);
@@ -231,5 +236,24 @@ impl Bench {
                 target: ours.then(|| Target::of(workload, self.site.backend)).flatten(),
             });
         }
+    }
+}
+
+/// Returns those of these kinds that were asked for, or all of them if none was named; `None` if none is left.
+fn asked_of(mut kinds: Vec<Kind>, named: &[Kind]) -> Option<Vec<Kind>> {
+    kinds.retain(|kind| named.is_empty() || named.contains(kind));
+    (!kinds.is_empty()).then_some(kinds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_subject_there_is_nothing_to_measure() {
+        let kinds = vec![Kind::Ours, Kind::Floor];
+        assert_eq!(asked_of(kinds.clone(), &[]), Some(kinds.clone()));
+        assert_eq!(asked_of(kinds.clone(), &[Kind::Floor, Kind::NoToken]), Some(vec![Kind::Floor]));
+        assert_eq!(asked_of(kinds, &[Kind::NoToken]), None);
     }
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ type NotRun = String;
 type Case = fn() -> Result<(), NotRun>;
 
 fn main() {
-    let cases: [(&str, Case); 17] = [
+    let cases: [(&str, Case); 18] = [
         ("memory_has_neither_floor_nor_hand_over", memory),
         ("on_redis_every_workload_has_its_subjects_and_leaves_no_lock", redis),
         ("on_redis_peers_are_measured_beside_the_library", peers),
@@ -38,6 +39,7 @@ fn main() {
         ("held_locks_are_renewed_and_none_is_lost", hold),
         ("a_lock_that_is_lost_meanwhile_is_an_error", loss),
         ("a_server_that_is_not_there_is_an_error", absent_server),
+        ("another_process_that_waits_ends_with_the_one_that_started_it", orphan),
     ];
     let mut arguments = Arguments::from_args();
     // Each case loads the machine; more of them at once would disturb each other's measurements.
@@ -302,6 +304,20 @@ fn absent_server() -> Result<(), NotRun> {
     // A port that the system never assigns by itself, and on which no Redis listens.
     let output = bench(&["quick", "--on", "redis://127.0.0.1:1"]);
     check(!output.status.success() && output.stdout.is_empty() && !output.stderr.is_empty(), &Value::Null);
+    Ok(())
+}
+
+/// What a process does whose benchmark was killed while it waited for a lock.
+fn orphan() -> Result<(), NotRun> {
+    let mut side = Command::new(env!("CARGO_BIN_EXE_lock-bench"));
+    side.arg("hand-over-side").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut side = side.spawn().unwrap();
+    // It waits for itself.
+    let lines = "ours\nname\nmemory://\nacquire\nacquire\n";
+    side.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    let output = side.wait_with_output().unwrap();
+    let replies = String::from_utf8(output.stdout).unwrap();
+    check(replies.matches("granted").count() == 1 && !output.status.success(), &Value::from(replies));
     Ok(())
 }
 

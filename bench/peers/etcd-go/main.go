@@ -11,17 +11,18 @@ import (
 )
 
 const (
-	ttlSeconds  = 30
-	dialTimeout = 5 * time.Second
+	ttlSeconds = 30
+	// The client itself would try to connect for ever.
+	connecting = 10 * time.Second
 )
 
 func main() {
-	drive(func(_ context.Context, names []string, url string) ([]lock, error) {
-		client, err := clientv3.New(clientv3.Config{Endpoints: hosts(url), DialTimeout: dialTimeout})
+	drive(func(ctx context.Context, names []string, url string) ([]lock, error) {
+		client, err := clientv3.New(clientv3.Config{Endpoints: hosts(url)})
 		if err != nil {
 			return nil, err
 		}
-		session, err := concurrency.NewSession(client, concurrency.WithTTL(ttlSeconds))
+		session, err := open(ctx, client)
 		if err != nil {
 			return nil, err
 		}
@@ -31,6 +32,16 @@ func main() {
 		}
 		return locks, nil
 	})
+}
+
+func open(ctx context.Context, client *clientv3.Client) (*concurrency.Session, error) {
+	ctx, cancel := context.WithTimeout(ctx, connecting)
+	defer cancel()
+	lease, err := client.Grant(ctx, ttlSeconds)
+	if err != nil {
+		return nil, err
+	}
+	return concurrency.NewSession(client, concurrency.WithLease(lease.ID))
 }
 
 // Returns the members that a URL such as etcd://host:port,host:port/ names.

@@ -21,8 +21,11 @@ type lock interface {
 	Unlock(ctx context.Context) error
 }
 
-// Longer lines than a scanner reads by itself: 64 names.
-const longestLine = 1 << 20
+// How many lines are read before their turn.
+const readAhead = 16
+
+// How long an answer may take after the input has ended: the process that wants it may be gone.
+const grace = 10 * time.Second
 
 // A driver calls this as its main function, with a function that connects and returns a lock for each name.
 func drive(connect func(ctx context.Context, names []string, url string) ([]lock, error)) {
@@ -33,28 +36,44 @@ func drive(connect func(ctx context.Context, names []string, url string) ([]lock
 }
 
 func serve(ctx context.Context, connect func(context.Context, []string, string) ([]lock, error)) error {
-	lines := bufio.NewScanner(os.Stdin)
-	lines.Buffer(nil, longestLine)
+	lines := make(chan string, readAhead)
+	go read(lines)
 	var head [3]string
 	for n := range head {
-		if !lines.Scan() {
+		line, more := <-lines
+		if !more {
 			return errors.New("the input has ended before the subject, the names and the URL")
 		}
-		head[n] = lines.Text()
+		head[n] = line
 	}
 	locks, err := connect(ctx, strings.Fields(head[1]), head[2])
 	if err != nil {
 		return err
 	}
 	fmt.Println("ready")
-	for lines.Scan() {
-		reply, err := obey(ctx, locks, strings.Fields(lines.Text()))
+	for line := range lines {
+		reply, err := obey(ctx, locks, strings.Fields(line))
 		if err != nil {
 			reply = "failed " + oneLine(err)
 		}
 		fmt.Println(reply)
 	}
-	return lines.Err()
+	return nil
+}
+
+// Reads lines before their turn, so that the end of the input is seen while an answer takes long. Then this process
+// ends, even if it waits for a lock.
+func read(lines chan<- string) {
+	input := bufio.NewReader(os.Stdin)
+	for {
+		line, err := input.ReadString('\n')
+		if err != nil {
+			break
+		}
+		lines <- strings.TrimSpace(line)
+	}
+	time.AfterFunc(grace, func() { os.Exit(1) })
+	close(lines)
 }
 
 func obey(ctx context.Context, locks []lock, words []string) (string, error) {

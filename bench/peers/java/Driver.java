@@ -5,10 +5,13 @@ import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.LinkedBlockingQueue;
 
 /** The part of a Java driver that is the same for every lock. README.md in the folder above describes the lines. */
 final class Driver {
@@ -23,6 +26,9 @@ final class Driver {
     interface Connector {
         List<Lock> connect(String subject, String[] names, String url) throws Exception;
     }
+
+    /** How long an answer may take after the input has ended: the process that wants it may be gone. */
+    private static final long GRACE_MILLIS = 10_000;
 
     private final List<Lock> locks;
     /** One for each lock. */
@@ -48,22 +54,40 @@ final class Driver {
     }
 
     private static void serve(Connector connector, PrintStream replies) throws Exception {
-        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        BlockingQueue<Optional<String>> lines = new LinkedBlockingQueue<>();
+        Thread reader = new Thread(() -> read(lines));
+        reader.setDaemon(true);
+        reader.start();
         String subject = next(lines);
         String[] names = next(lines).split(" ");
         Driver driver = new Driver(connector.connect(subject, names, next(lines)));
         replies.println("ready");
-        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-            replies.println(driver.obeyOrFail(line.trim()));
+        for (Optional<String> line = lines.take(); line.isPresent(); line = lines.take()) {
+            replies.println(driver.obeyOrFail(line.get().trim()));
         }
     }
 
-    private static String next(BufferedReader lines) throws IOException {
-        String line = lines.readLine();
-        if (line == null) {
-            throw new IOException("the input has ended before the subject, the names and the URL");
+    private static String next(BlockingQueue<Optional<String>> lines) throws Exception {
+        return lines.take().orElseThrow(
+                () -> new IOException("the input has ended before the subject, the names and the URL"));
+    }
+
+    /**
+     * Reads lines before their turn, so that the end of the input is seen while an answer takes long. Then this process
+     * ends, even if it waits for a lock.
+     */
+    private static void read(BlockingQueue<Optional<String>> lines) {
+        BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        try {
+            for (String line = input.readLine(); line != null; line = input.readLine()) {
+                lines.add(Optional.of(line));
+            }
+            lines.add(Optional.empty());
+            Thread.sleep(GRACE_MILLIS);
+        } catch (IOException | InterruptedException e) {
+            System.err.println(e);
         }
-        return line;
+        Runtime.getRuntime().halt(1);
     }
 
     private String obeyOrFail(String order) {
@@ -131,8 +155,14 @@ final class Driver {
         return inTime + ":" + cycles;
     }
 
+    /** Returns what went wrong and, if that is something else, what caused it in the first place. */
     private static String oneLine(Exception e) {
-        Throwable cause = e instanceof ExecutionException && e.getCause() != null ? e.getCause() : e;
-        return cause.toString().replaceAll("\\s+", " ");
+        Throwable error = e instanceof ExecutionException && e.getCause() != null ? e.getCause() : e;
+        Throwable cause = error;
+        while (cause.getCause() != null) {
+            cause = cause.getCause();
+        }
+        String text = cause == error ? error.toString() : error + ", because of " + cause;
+        return text.replaceAll("\\s+", " ");
     }
 }

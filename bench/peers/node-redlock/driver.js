@@ -6,6 +6,8 @@ const { default: Redis } = require("ioredis");
 const { default: Redlock } = require("redlock");
 
 const TTL_MILLIS = 30_000;
+// How long an answer may take after the input has ended: the process that wants it may be gone.
+const GRACE_MILLIS = 10_000;
 
 class Driver {
   constructor(redlock, names) {
@@ -82,7 +84,9 @@ function oneLine(error) {
 }
 
 async function serve() {
-  const lines = readline.createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+  const input = readline.createInterface({ input: process.stdin });
+  input.once("close", () => setTimeout(() => process.exit(1), GRACE_MILLIS).unref());
+  const lines = input[Symbol.asyncIterator]();
   const next = async () => {
     const line = await lines.next();
     if (line.done) {
@@ -93,6 +97,8 @@ async function serve() {
   await next();
   const names = (await next()).split(" ");
   const client = new Redis(await next());
+  // Each command fails by itself. Without this, the client prints every attempt to connect.
+  client.on("error", () => {});
   await client.ping();
   const redlock = new Redlock([client]);
   const driver = new Driver(redlock, names);
@@ -100,10 +106,13 @@ async function serve() {
   for (let line = await lines.next(); !line.done; line = await lines.next()) {
     say(await driver.obey(line.value).catch((error) => `failed ${oneLine(error)}`));
   }
-  client.disconnect();
 }
 
-serve().catch((error) => {
-  say(`failed ${oneLine(error)}`);
-  process.exitCode = 1;
-});
+// The client would try to connect for ever, and so keep this process alive.
+serve().then(
+  () => process.exit(0),
+  (error) => {
+    say(`failed ${oneLine(error)}`);
+    process.exit(1);
+  },
+);

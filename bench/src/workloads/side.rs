@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use onelock::Guard;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Stdout};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWriteExt, BufReader, Stdout};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 
 use crate::Outcome;
@@ -15,9 +16,33 @@ use crate::workloads::orders::{Order, Reply};
 
 /// Reads the subject, the name, and the URL of the server, a line each; then follows orders until its input ends.
 pub(crate) async fn run() -> Outcome<()> {
-    let mut orders = BufReader::new(tokio::io::stdin()).lines();
-    let mut line =
-        async || orders.next_line().await?.ok_or_else(|| std::io::Error::other("the input has ended"));
+    let (reader, lines) = unbounded_channel();
+    // In a task of its own: nothing but the orders is done in this one, which is measured.
+    let reading = tokio::spawn(read(BufReader::new(tokio::io::stdin()), reader));
+    tokio::select! {
+        biased;
+        outcome = follow(lines) => outcome,
+        ended = reading => ended?,
+    }
+}
+
+/// How long an answer may take after the input has ended: the process that wants it may be gone.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Passes the input on, before its lines' turn, so that its end is seen while an answer takes long. Returns when this
+/// process has to end, even if it waits for a lock then.
+async fn read(input: impl AsyncBufRead + Unpin, lines: UnboundedSender<String>) -> Outcome<()> {
+    let mut input = input.lines();
+    while let Some(line) = input.next_line().await? {
+        lines.send(line)?;
+    }
+    drop(lines);
+    tokio::time::sleep(GRACE).await;
+    Err("the input has ended before the last order was carried out".into())
+}
+
+async fn follow(mut lines: UnboundedReceiver<String>) -> Outcome<()> {
+    let mut line = async || lines.recv().await.ok_or_else(|| std::io::Error::other("the input has ended"));
     let (kind, name, url) = (line().await?.parse::<Kind>()?, line().await?, line().await?);
     let subject = kind.connect(&url).await?;
     // Before any client holds the lock, because a floor may have to record its name first.
@@ -34,7 +59,7 @@ pub(crate) async fn run() -> Outcome<()> {
     };
     let mut replies = tokio::io::stdout();
     say(&mut replies, &Reply::Ready).await?;
-    while let Some(order) = orders.next_line().await? {
+    while let Some(order) = lines.recv().await {
         let reply = match state.obey(order.parse()?).await {
             Ok(reply) => reply,
             Err(error) => Reply::Failed(error.to_string()),

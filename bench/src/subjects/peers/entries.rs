@@ -127,7 +127,7 @@ pub(super) const REDSYNC: Entry = Entry {
 pub(super) const REDISSON_LOCK: Entry = Entry {
     name: "redisson-lock",
     language: Language::Java(&drivers::REDISSON),
-    version: "4.0.0",
+    version: "4.7.0",
     backend: Backend::Redis,
     promises: Promises {
         token: Token::None,
@@ -139,10 +139,15 @@ pub(super) const REDISSON_LOCK: Entry = Entry {
     },
 };
 
-/// The same page: its waiters get it in the order of their requests.
+/// The same page: its waiters get it in the order of their requests. Its `unlock` throws only if another client holds
+/// the lock: where the lock has expired and is free, it returns as if it had released it.
 pub(super) const REDISSON_FAIR: Entry = Entry {
     name: "redisson-fair",
-    promises: Promises { waiters: Waiters::WokenInOrder, ..REDISSON_LOCK.promises },
+    promises: Promises {
+        waiters: Waiters::WokenInOrder,
+        release: Release::Unchecked,
+        ..REDISSON_LOCK.promises
+    },
     ..REDISSON_LOCK
 };
 
