@@ -67,16 +67,19 @@ fn documents() -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
-/// Returns the pages of the guide that the book lacks, and those whose code no test compiles.
+/// Returns the pages that the book lacks, and the guide's pages whose code no test compiles.
 fn left_out() -> Result<Vec<String>, String> {
     let book = read(&root().join("docs/SUMMARY.md"))?;
     let compiled = read(&root().join("onelock/src/guide.rs"))?;
     let mut wrong = Vec::new();
+    for path in files_below(&root().join("docs"), "md")? {
+        let page = path.strip_prefix(root().join("docs")).unwrap_or(&path).display().to_string().replace('\\', "/");
+        if page != "SUMMARY.md" && !book.contains(&format!("({page})")) {
+            wrong.push(format!("docs/SUMMARY.md lacks {page}"));
+        }
+    }
     for path in files(&root().join(GUIDE), "md")? {
         let page = path.file_name().unwrap_or_default().to_string_lossy();
-        if !book.contains(&format!("(guide/{page})")) {
-            wrong.push(format!("docs/SUMMARY.md lacks the guide's page {page}"));
-        }
         if !compiled.contains(&format!("\"{page}\"")) {
             wrong.push(format!(
                 "onelock/src/guide.rs lacks the guide's page {page}: its code is not compiled"
