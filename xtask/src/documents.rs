@@ -73,7 +73,8 @@ fn left_out() -> Result<Vec<String>, String> {
     let compiled = read(&root().join("onelock/src/guide.rs"))?;
     let mut wrong = Vec::new();
     for path in files_below(&root().join("docs"), "md")? {
-        let page = path.strip_prefix(root().join("docs")).unwrap_or(&path).display().to_string().replace('\\', "/");
+        let page =
+            path.strip_prefix(root().join("docs")).unwrap_or(&path).display().to_string().replace('\\', "/");
         if page != "SUMMARY.md" && !book.contains(&format!("({page})")) {
             wrong.push(format!("docs/SUMMARY.md lacks {page}"));
         }

@@ -176,10 +176,14 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// Whether it is a server, which writes to a disk or does not. Memory and files are no servers.
+/// Whether it is a server, which writes to a disk or does not. Memory and files are no servers. Of some kinds there is
+/// one server for both, which always writes.
 fn has(server: &ServerReport, disk: Disk) -> bool {
-    let is_file = [Backend::Memory, Backend::Sqlite].iter().any(|file| file.as_str() == server.backend);
-    !is_file && (server.durable == Some(true)) == (disk == Disk::EveryWrite)
+    match Backend::named(&server.backend) {
+        None | Some(Backend::Memory | Backend::Sqlite) => false,
+        Some(Backend::Mongo | Backend::Etcd | Backend::ZooKeeper) => true,
+        Some(_) => (server.durable == Some(true)) == (disk == Disk::EveryWrite),
+    }
 }
 
 /// How fast a subject is.

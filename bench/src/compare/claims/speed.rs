@@ -29,8 +29,9 @@ pub(super) fn is_much_faster_than_mysql(evidence: &Evidence<'_>, of: Of) -> Judg
         Of::Scheme(..) => Of::Scheme(Scheme::UniqueIndex, Backend::MySql),
         Of::Ours(_) => Of::Ours(Backend::MySql),
     };
-    let own = evidence.speed(of, 1, Disk::Unused)?;
-    let other = evidence.speed(on_mysql, 1, Disk::Unused)?;
+    // MongoDB always writes first.
+    let own = evidence.speed(of, 1, Disk::EveryWrite)?;
+    let other = evidence.speed(on_mysql, 1, Disk::EveryWrite)?;
     let times = own.per_s / other.per_s;
     let verdict = match times {
         times if times >= MUCH => Verdict::Holds,
@@ -94,7 +95,7 @@ pub(super) fn asking_at_once_is_faster(evidence: &Evidence<'_>, of: Of) -> Judge
 /// T24. etcd is consistent under partition, and writes to the disk before it acknowledges.
 pub(super) fn with_a_disk_it_is_as_slow_as_etcd(evidence: &Evidence<'_>, of: Of) -> Judged {
     let own = evidence.speed(of, 1, Disk::EveryWrite)?;
-    let etcd = evidence.speed(Of::Ours(Backend::Etcd), 1, Disk::Unused)?;
+    let etcd = evidence.speed(Of::Ours(Backend::Etcd), 1, Disk::EveryWrite)?;
     let text = format!("{}, {:.2} times that of {}", own.latency(), own.p50_us / etcd.p50_us, etcd.latency());
     Ok(Finding::new(Verdict::of(own.p50_us >= etcd.p50_us * AS_SLOW), text))
 }
@@ -128,7 +129,7 @@ mod tests {
         for (of, on_mysql) in [(naive, Scheme::UniqueIndex.name()), (ours, "ours")] {
             let at = |own, mysql| {
                 let data = Data::default().takes(of.subject(), Backend::Mongo, 1, own);
-                data.takes(on_mysql, Backend::MySql, 1, mysql).verdict("T4", of)
+                data.takes_with(on_mysql, Backend::MySql, Disk::EveryWrite, 1, mysql).verdict("T4", of)
             };
             assert_eq!((at(100.0, 300.0), at(300.0, 100.0)), (Verdict::Holds, Verdict::DoesNotHold));
             assert!(matches!(at(100.0, 150.0), Verdict::HoldsWithin(_)));
