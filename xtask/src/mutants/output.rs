@@ -18,7 +18,7 @@ pub(super) fn executable(messages: &str, built: Built) -> Option<PathBuf> {
         has_tests == (built == Built::Tests)
     };
     let path = |message: &str| Some(message.split_once("\"executable\":\"")?.1.split_once('"')?.0.into());
-    messages.lines().filter(is_it).filter_map(path).last()
+    messages.lines().filter(is_it).filter_map(path).next_back()
 }
 
 pub(super) fn without_json(output: &str) -> String {
