@@ -30,13 +30,8 @@ impl Counter {
     /// If the server doesn't count them.
     pub(crate) async fn of(backend: Backend, url: &str) -> Outcome<Counter> {
         Ok(match backend {
-            Backend::Redis => Counter::Redis(vec![raw::redis::Server::at(url)?.connect().await?]),
-            Backend::Redlock => {
-                let mut connections = Vec::new();
-                for server in raw::redis::Server::all_of(url)? {
-                    connections.push(server.connect().await?);
-                }
-                Counter::Redis(connections)
+            Backend::Redis | Backend::Redlock => {
+                Counter::Redis(raw::redis::Server::connect_to_all(url).await?)
             }
             Backend::MySql => Counter::MySql(raw::mysql::connect(url).await?),
             Backend::Postgres => Counter::Postgres(postgres(url).await?),

@@ -42,14 +42,7 @@ impl Left {
         Ok(match backend {
             Backend::Memory => Left::Memory,
             Backend::Sqlite => Left::Sqlite(raw::sqlite::options(url)?.connect().await?),
-            Backend::Redis => Left::Redis(vec![raw::redis::Server::at(url)?.connect().await?]),
-            Backend::Redlock => {
-                let mut connections = Vec::new();
-                for server in raw::redis::Server::all_of(url)? {
-                    connections.push(server.connect().await?);
-                }
-                Left::Redis(connections)
-            }
+            Backend::Redis | Backend::Redlock => Left::Redis(raw::redis::Server::connect_to_all(url).await?),
             Backend::MySql => Left::MySql(raw::mysql::connect(url).await?),
             Backend::Postgres => Left::Postgres(raw::postgres::connect(url).await?),
             Backend::Mongo => Left::Mongo(raw::mongo::connect(url).await?),

@@ -149,7 +149,7 @@ fn shown(figure: &Result<f64, String>, text: impl FnOnce(f64) -> String) -> Stri
 
 #[cfg(test)]
 mod tests {
-    use super::super::page::sample;
+    use super::super::page::{page, sample};
     use super::*;
 
     fn root(path: &str) -> std::path::PathBuf {
@@ -180,8 +180,10 @@ mod tests {
         let folder = root("docs/compare");
         let report = Report::read(&folder).unwrap();
         let read = |path: &Path| fs::read_to_string(path).unwrap();
-        assert!(read(&folder.join("README.md")) == markdown(&report), "run lock-bench publish docs/compare");
+        let again = "run lock-bench publish docs/compare";
+        assert!(read(&folder.join("README.md")) == markdown(&report), "{again}");
+        assert!(read(&folder.join("report.html")) == page(&report), "{again}");
         let readme = read(&root("README.md"));
-        assert!(with_table(&readme, &report).unwrap() == readme, "run lock-bench publish docs/compare");
+        assert!(with_table(&readme, &report).unwrap() == readme, "{again}");
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn write(report: &Report, folder: &Path) -> Outcome<PathBuf> {
     Ok(file)
 }
 
-fn page(report: &Report) -> String {
+pub(super) fn page(report: &Report) -> String {
     let sections = [
         needs::needs(report),
         decision::decision(report),

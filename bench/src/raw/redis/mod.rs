@@ -45,6 +45,19 @@ impl Server {
         hosts.trim_end_matches('/').split(',').map(|host| Server::at(&format!("redis://{host}"))).collect()
     }
 
+    /// Opens a connection to the server of a URL, or to each of `redlock://host,host,…`.
+    pub(crate) async fn connect_to_all(url: &str) -> Outcome<Vec<MultiplexedConnection>> {
+        let servers = match url.starts_with("redlock") {
+            true => Server::all_of(url)?,
+            false => vec![Server::at(url)?],
+        };
+        let mut connections = Vec::new();
+        for server in servers {
+            connections.push(server.connect().await?);
+        }
+        Ok(connections)
+    }
+
     pub(crate) fn info(&self) -> &ConnectionInfo {
         &self.info
     }
