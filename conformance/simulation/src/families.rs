@@ -1,24 +1,23 @@
 //! What the simulation needs to know of each family of servers.
 
+mod lease;
+mod queue;
+mod register;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::driver::{Busy, Change, Context, Driver, Entry, Inspection, Prefix, Revoked, Row, When};
+use lock_core::driver::{Busy, Context, Driver, Entry, When};
 use lock_core::{OwnerBytes, Result};
 use lock_memory::ServerTime;
-use lock_memory::lease::LeaseDriver;
-use lock_memory::queue::QueueDriver;
-use lock_memory::register::Tells;
-use lock_memory::server::lease::{self, LeaseServer};
-use lock_memory::server::queue::{self, QueueServer, SessionId};
-use lock_memory::server::register::{self, RegisterServer};
+use lock_memory::server::queue::SessionId;
 use lock_memory::server::{ClientId, Key, Server};
 use lock_memory::wire::Wire;
 
 use super::dice::Dice;
 use super::faults::{Guard, Loss};
 use super::ids::{CallId, LockId};
-use super::setting::{NAMES, TTL};
+use super::setting::NAMES;
 
 /// The holder of a lock, as the server has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,217 +142,6 @@ pub(super) trait Family: Server + Sized {
     /// has come by late.
     fn is_of_the_hold(&self, _now: &[ServerTime], _request: &Self::Request) -> bool {
         true
-    }
-}
-
-impl Family for LeaseServer {
-    const STEPS: bool = true;
-
-    fn begin(_now: &[ServerTime]) -> LeaseServer {
-        LeaseServer::default()
-    }
-
-    fn driver(wire: Arc<dyn Wire<LeaseServer>>, _servers: usize, context: Context) -> Result<impl Driver> {
-        Ok(LeaseDriver::new(wire, "simulated", Prefix::default(), context.clock))
-    }
-
-    fn request_kind(request: &lease::Request) -> RequestKind {
-        match request {
-            lease::Request::Attempt { key, owner, label, .. } => attempt(key, *owner, label.as_str(), None),
-            lease::Request::Release { key, owner } => release(key, *owner),
-            lease::Request::Revoke { key, when, .. } => revoke(key, *when),
-            lease::Request::Inspect { key } => look(key),
-            lease::Request::Renew { .. } => RequestKind::Proof,
-            _ => RequestKind::Nothing,
-        }
-    }
-
-    fn end_lease(&mut self, now: ServerTime, key: Key) -> Vec<(ClientId, <LeaseServer as Server>::Push)> {
-        self.handle(now, SIMULATION, lease::Request::Expire { key }).pushes
-    }
-
-    fn end_session(_session: SessionId) -> Option<lease::Request> {
-        None
-    }
-
-    fn holder(&mut self, now: &[ServerTime], key: Key) -> Option<Holder> {
-        self.inspected(now, key).as_ref().and_then(holder)
-    }
-
-    fn parts(&mut self, now: &[ServerTime], key: Key) -> Vec<Part> {
-        self.inspected(now, key).as_ref().and_then(part).into_iter().collect()
-    }
-
-    fn waiting(&mut self, _now: &[ServerTime], _key: Key) -> Vec<CallId> {
-        Vec::new()
-    }
-
-    fn is_grant(answer: &lease::Answer) -> bool {
-        matches!(answer, lease::Answer::Granted { .. })
-    }
-
-    fn has_revoked(answer: &lease::Answer) -> bool {
-        matches!(answer, lease::Answer::Revoked(Revoked::Free | Revoked::FreeIn(_)))
-    }
-}
-
-impl Family for QueueServer {
-    /// A session server measures time by itself: no fault sets that clock.
-    const STEPS: bool = false;
-    const KEEPS_PLACES: bool = true;
-
-    fn begin(now: &[ServerTime]) -> QueueServer {
-        QueueServer::new(now[0])
-    }
-
-    fn driver(wire: Arc<dyn Wire<QueueServer>>, _servers: usize, context: Context) -> Result<impl Driver> {
-        let (clock, runtime) = (context.clock, tokio::runtime::Handle::current());
-        Ok(QueueDriver::new(wire, "simulated", Prefix::default(), clock, runtime))
-    }
-
-    fn request_kind(request: &queue::Request) -> RequestKind {
-        match request {
-            queue::Request::Attempt { key, owner, label, session, .. } => {
-                attempt(key, *owner, label.as_str(), Some(*session))
-            }
-            queue::Request::Release { key, owner, .. } => release(key, *owner),
-            queue::Request::Revoke { key, when, .. } => revoke(key, *when),
-            queue::Request::Inspect { key } => look(key),
-            queue::Request::Heartbeat { .. } => RequestKind::Proof,
-            queue::Request::CloseSession { .. } => RequestKind::Close,
-            _ => RequestKind::Nothing,
-        }
-    }
-
-    fn end_lease(&mut self, now: ServerTime, key: Key) -> Vec<(ClientId, <QueueServer as Server>::Push)> {
-        self.handle(now, SIMULATION, queue::Request::Expire { key }).pushes
-    }
-
-    fn end_session(session: SessionId) -> Option<queue::Request> {
-        Some(queue::Request::CloseSession { session })
-    }
-
-    fn holder(&mut self, now: &[ServerTime], key: Key) -> Option<Holder> {
-        self.inspected(now, key).holder.as_ref().and_then(holder)
-    }
-
-    fn parts(&mut self, now: &[ServerTime], key: Key) -> Vec<Part> {
-        self.inspected(now, key).holder.as_ref().and_then(part).into_iter().collect()
-    }
-
-    fn waiting(&mut self, now: &[ServerTime], key: Key) -> Vec<CallId> {
-        self.inspected(now, key).waiters.iter().flatten().filter_map(call).collect()
-    }
-
-    fn is_grant(answer: &queue::Answer) -> bool {
-        matches!(answer, queue::Answer::Granted(_))
-    }
-
-    fn has_revoked(answer: &queue::Answer) -> bool {
-        matches!(answer, queue::Answer::Revoked(Revoked::Free | Revoked::FreeIn(_)))
-    }
-}
-
-impl Family for RegisterServer {
-    const STEPS: bool = true;
-
-    fn begin(now: &[ServerTime]) -> RegisterServer {
-        RegisterServer::new(now[0])
-    }
-
-    fn driver(wire: Arc<dyn Wire<RegisterServer>>, _servers: usize, context: Context) -> Result<impl Driver> {
-        // As patient as claims are: a lost message of the feed would otherwise cost its waiters seconds.
-        let context = Context::new(context.clock, context.random, TTL / 3);
-        // On half of the machines answers tell the time, on the others it is estimated.
-        let mut coin = [0];
-        context.random.fill(&mut coin);
-        let tells = if coin[0] % 2 == 0 { Tells::Time } else { Tells::Nothing };
-        Ok(lock_memory::register::driver(wire, "simulated", Prefix::default(), None, tells, context))
-    }
-
-    /// A write does what its row says.
-    fn request_kind(request: &register::Request) -> RequestKind {
-        match request {
-            register::Request::Put { key, value, .. } => {
-                let row = Row::parse(value).ok().zip(lock(key));
-                row.map_or(RequestKind::Nothing, |(row, lock)| of_row(lock, &row))
-            }
-            register::Request::Get { key } => look(key),
-            _ => RequestKind::Nothing,
-        }
-    }
-
-    fn end_lease(&mut self, now: ServerTime, key: Key) -> Vec<(ClientId, <RegisterServer as Server>::Push)> {
-        self.handle(now, SIMULATION, register::Request::Expire { key }).pushes
-    }
-
-    fn end_session(_session: SessionId) -> Option<register::Request> {
-        None
-    }
-
-    fn holder(&mut self, now: &[ServerTime], key: Key) -> Option<Holder> {
-        RegisterServer::holder(self, now[0], &key).as_ref().and_then(holder)
-    }
-
-    fn parts(&mut self, now: &[ServerTime], key: Key) -> Vec<Part> {
-        RegisterServer::holder(self, now[0], &key).as_ref().and_then(part).into_iter().collect()
-    }
-
-    fn waiting(&mut self, _now: &[ServerTime], _key: Key) -> Vec<CallId> {
-        Vec::new()
-    }
-
-    /// A client concludes what it has from any write of its own.
-    fn is_grant(answer: &register::Answer) -> bool {
-        matches!(answer, register::Answer::Applied { .. })
-    }
-
-    fn has_revoked(answer: &register::Answer) -> bool {
-        matches!(answer, register::Answer::Applied { .. })
-    }
-}
-
-/// Returns what the write of this row does.
-fn of_row(lock: LockId, row: &Row) -> RequestKind {
-    let owner = row.owner();
-    match row.change() {
-        Change::Granted => match row.label().parse() {
-            // The label of a call is its number.
-            Ok(call) => RequestKind::Attempt { lock, owner, call, session: None },
-            Err(_) => RequestKind::Nothing,
-        },
-        Change::Renewed => RequestKind::Proof,
-        Change::Released => RequestKind::Release { lock, owner },
-        Change::Revoked(when) => RequestKind::Revoke { lock, when },
-    }
-}
-
-/// A single server that can be asked directly, without the network.
-trait Inspected: Server {
-    type Shown;
-
-    fn inspected(&mut self, now: &[ServerTime], key: Key) -> Self::Shown;
-}
-
-impl Inspected for LeaseServer {
-    type Shown = Option<Entry>;
-
-    fn inspected(&mut self, now: &[ServerTime], key: Key) -> Option<Entry> {
-        match self.handle(now[0], SIMULATION, lease::Request::Inspect { key }).answer {
-            lease::Answer::Holder(entry) => entry,
-            _ => None,
-        }
-    }
-}
-
-impl Inspected for QueueServer {
-    type Shown = Inspection;
-
-    fn inspected(&mut self, now: &[ServerTime], key: Key) -> Inspection {
-        match self.handle(now[0], SIMULATION, queue::Request::Inspect { key }).answer {
-            queue::Answer::Inspected(inspection) => inspection,
-            _ => Inspection::default(),
-        }
     }
 }
 
