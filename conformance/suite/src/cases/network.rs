@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lock_core::driver::{Lease, Wakes};
+use lock_core::driver::{Lease, Queueing, Wakes};
 use lock_core::{Client, Effect, Ending, ErrorKind, FencingToken, Lock, Name, Options, Random};
 
 use crate::bounds;
@@ -18,6 +18,7 @@ pub(crate) const CASES: &[Case] = &[
     case!(an_attempt_that_arrives_after_its_release_takes_nothing, [B2]),
     case!(an_attempt_held_up_between_its_requests_takes_nothing, [B2]),
     case!(a_release_held_up_between_its_requests_wakes_the_waiter, [B4]; if |s| s.info.wakes == Wakes::Pushed),
+    case!(listening_waits_for_the_server, [B4]; if |s| s.info.wakes == Wakes::Pushed && s.info.lease == Lease::Lock),
     case!(a_renewal_whose_answer_is_lost_is_repeated_in_time, [B1, B11]),
     case!(a_release_whose_answer_is_lost_is_one, [B18]),
     case!(what_arrives_twice_counts_once, [B3, B9]),
@@ -191,6 +192,34 @@ async fn a_release_held_up_between_its_requests_wakes_the_waiter(s: Setting, net
         }
     }
     panic!("a release of more than {MANY} requests");
+}
+
+/// A claim that listens hears of the next release, although nothing of what it has asked the server has arrived yet.
+/// Otherwise it does not listen.
+async fn listening_waits_for_the_server(s: Setting, net: Arc<dyn ThroughProxy>) {
+    let (name, proxy) = (s.name(), net.proxy().await);
+    let client = warm_client(&s, &*net, &proxy).await;
+    let claim = |name: &Name| s.claim(&client, name, s.ttl(), Queueing::Queued);
+    let (mut other, mut waiter) = (claim(&s.name()), claim(&name));
+    // Opens the connection for wake-ups, where there is one.
+    other.listen().answered().await;
+    let holder = long(&s.client().await, &name).acquire().answered().await;
+    proxy.hold(Direction::ToServer);
+    let listened = waiter.listen().await;
+    // The proxy has to hold something, also of a client that hears of all releases already and asks nothing.
+    let request = tokio::spawn(async move {
+        other.attempt().await?;
+        other.release().await
+    });
+    let held = || proxy.count(Fault::Held(Direction::ToServer)) > 0;
+    until("a request is held", LONG, || std::future::ready(held())).await;
+    released(holder).await;
+    proxy.deliver(Direction::ToServer);
+    if listened.is_ok() {
+        within("a claim that listens hears of it", ms(1000), waiter.changed()).await;
+    }
+    // Its attempt may have been too late.
+    drop(request.await.returned());
 }
 
 async fn a_renewal_whose_answer_is_lost_is_repeated_in_time(s: Setting, net: Arc<dyn ThroughProxy>) {
