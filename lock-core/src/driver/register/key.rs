@@ -27,7 +27,7 @@ pub(super) enum Precision {
 /// What a call has seen: which write was the last one, and the server's time.
 #[derive(Clone, Debug)]
 pub(super) struct Seen<V> {
-    /// `None` if the key was never written.
+    /// `None` if the server knows of none.
     pub(super) last: Option<(V, Mark)>,
     pub(super) times: Times,
     pub(super) precision: Precision,
@@ -67,8 +67,9 @@ impl<R: Registers> Register for Key<'_, R> {
     async fn look(&self, call: &Call) -> Result<(Option<Vec<u8>>, Seen<R::Revision>)> {
         let line = self.slot.get(call).await?;
         let (read, told) = line.read(call, self.name).await?;
-        let row = parse(read.last.as_ref().map(|last| &*last.value))?;
         let (value, last) = read.last.map(marked::<R>).unzip();
+        let value = value.flatten();
+        let row = parse(value.as_deref())?;
         let mark = last.as_ref().map(|(_, mark)| *mark);
         let (clock, precision) = match told {
             Some(clock) => (clock, Precision::Asked),
@@ -105,7 +106,7 @@ impl<R: Registers> Register for Key<'_, R> {
     }
 }
 
-fn marked<R: Registers>(last: Stored<R::Revision>) -> (Vec<u8>, (R::Revision, Mark)) {
+fn marked<R: Registers>(last: Stored<R::Revision>) -> (Option<Vec<u8>>, (R::Revision, Mark)) {
     let mark = mark::<R>(&last.revision, last.stamp);
     (last.value, (last.revision, mark))
 }

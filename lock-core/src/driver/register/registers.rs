@@ -55,8 +55,8 @@ pub trait Registers: Connect + fmt::Debug {
     /// `Rejected` if this client may not read it; `Unavailable` if the server can't answer.
     async fn read(&self, connection: &Self::Connection, key: &str) -> Result<Read<Self::Revision>>;
 
-    /// Replaces the value of a key if `expected` is still the revision of its last write; `None` if it has to be the
-    /// first one. Asks once.
+    /// Replaces the value of a key if `expected` is still the revision of its last write, or of its removal; `None` if
+    /// the server must know of none. Asks once.
     ///
     /// # Errors
     ///
@@ -138,7 +138,7 @@ pub trait Registers: Connect + fmt::Debug {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Read<R> {
-    /// The last write; `None` if the key was never written.
+    /// The last write; `None` if the server knows of none.
     pub last: Option<Stored<R>>,
     /// The server's time at the read, if the answer tells it. It saves a request where the estimate does not decide.
     pub time: Option<i64>,
@@ -161,8 +161,8 @@ impl<R> Read<R> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Stored<R> {
-    /// What was written.
-    pub value: Vec<u8>,
+    /// What was written; `None` if the key was removed, and the server keeps the revision of that.
+    pub value: Option<Vec<u8>>,
     /// Which write it was.
     pub revision: R,
     /// The server's time at that write.
@@ -172,7 +172,13 @@ pub struct Stored<R> {
 impl<R> Stored<R> {
     /// Makes the last write of a key.
     pub fn new(value: Vec<u8>, revision: R, stamp: i64) -> Stored<R> {
-        Stored { value, revision, stamp }
+        Stored { value: Some(value), revision, stamp }
+    }
+
+    /// Makes the removal of a key, where the next write has to expect the revision of it, as on NATS. The lock is free,
+    /// and its token begins anew, with the number of the revision or the stamp.
+    pub fn removed(revision: R, stamp: i64) -> Stored<R> {
+        Stored { value: None, revision, stamp }
     }
 }
 

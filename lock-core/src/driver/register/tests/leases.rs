@@ -37,6 +37,21 @@ async fn a_token_is_the_number_of_the_write_that_granted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_removed_key_is_a_free_lock_whose_next_write_expects_the_removal() {
+    for shelf in [Shelf::numbered(), Shelf::opaque(Tells::Stamps)] {
+        let us = Us::on(&shelf);
+        let mut claim = us.claim();
+        let before = granted(&mut claim).await.token;
+        shelf.remove();
+        assert!(us.holder().await.is_none());
+        assert_eq!(lost(&mut claim).await, LossReason::Gone);
+        assert_eq!(release(&mut claim).await, Release::NotHeld);
+        assert_eq!(shelf.state().writes, 2, "the grant, and the removal");
+        assert!(granted(&mut us.claim()).await.token > before);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_numbers_a_token_is_the_stamp_and_more_than_the_last_one() {
     let shelf = Shelf::opaque(Tells::Stamps);
     let us = Us::on(&shelf);

@@ -1,6 +1,6 @@
 //! A server in memory that only compares and sets, over a network with faults, in virtual time.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::*;
@@ -44,7 +44,9 @@ pub(super) enum Revision {
 #[derive(Default)]
 pub(super) struct State {
     pub(super) values: BTreeMap<String, (Vec<u8>, u64, i64)>,
-    writes: u64,
+    /// Which of these are the removal of their key.
+    removed: BTreeSet<String>,
+    pub(super) writes: u64,
     /// What was asked since the last look at it.
     asked: Vec<&'static str>,
     pub(super) faults: VecDeque<Option<Fault>>,
@@ -116,6 +118,26 @@ impl Shelf {
         (Row::parse(&value).expect("it is ours"), stamp, revision)
     }
 
+    /// Removes the key of the lock `a`, and keeps the revision of that.
+    pub(super) fn remove(&self) {
+        let now = self.now();
+        let mut state = self.state();
+        state.writes += 1;
+        let revision = state.writes;
+        state.values.insert("p:a".to_owned(), (Vec::new(), revision, now));
+        state.removed.insert("p:a".to_owned());
+    }
+
+    fn stored(&self, key: &str) -> Option<Stored<Revision>> {
+        let state = self.state();
+        let (value, revision, stamp) = state.values.get(key).cloned()?;
+        let revision = (self.revision)(revision);
+        Some(match state.removed.contains(key) {
+            true => Stored::removed(revision, stamp),
+            false => Stored::new(value, revision, stamp),
+        })
+    }
+
     fn write(&self, key: &str, expected: Option<Revision>, value: &[u8]) -> Replaced<Revision> {
         let now = self.now();
         let mut state = self.state();
@@ -126,6 +148,7 @@ impl Shelf {
         state.writes += 1;
         let revision = state.writes;
         state.values.insert(key.to_owned(), (value.to_vec(), revision, now));
+        state.removed.remove(key);
         let stamp = (self.tells == Tells::Stamps).then_some(now);
         Replaced::Applied { revision: (self.revision)(revision), stamp }
     }
@@ -178,8 +201,7 @@ impl Registers for Shelf {
 
     async fn read(&self, _: &u32, key: &str) -> Result<Read<Revision>> {
         self.travels("read").await;
-        let last = self.state().values.get(key).cloned();
-        let last = last.map(|(value, revision, stamp)| Stored::new(value, (self.revision)(revision), stamp));
+        let last = self.stored(key);
         self.clock.sleep(TRIP).await;
         Ok(Read::new(last))
     }
