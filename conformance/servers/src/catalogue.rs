@@ -288,7 +288,7 @@ impl Listing {
 
 impl Program {
     /// A program whose name no other product has.
-    const fn named(name: &'static str) -> Program {
+    pub const fn named(name: &'static str) -> Program {
         Program { name, mark: Mark::None }
     }
 }

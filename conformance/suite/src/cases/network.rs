@@ -298,8 +298,8 @@ async fn what_arrives_twice_counts_once(s: Setting, net: Arc<dyn ThroughProxy>, 
 
 async fn a_slow_answer_counts_against_the_lease(s: Setting, net: Arc<dyn ThroughProxy>) {
     let (name, proxy) = (s.name(), net.proxy().await);
-    // An attempt may take two answers, one after the other.
-    let (ttl, slow) = (s.ttl() * 3, s.ttl() / 2);
+    // An attempt may take several answers, one after the other.
+    let (ttl, slow) = (s.ttl() * 3, s.ttl() / 4);
     let client = net.client(&proxy, Options::default().patience(ttl)).await;
     // Everything that happens only at first use is done here, so that each later call takes one answer.
     let guard = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms").acquire().answered().await;
