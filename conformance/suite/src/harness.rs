@@ -9,6 +9,7 @@ mod network;
 mod own_server;
 mod processes;
 mod promise;
+mod registers;
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ pub use network::ThroughProxy;
 pub use own_server::{ClockedServer, Data, OwnServer, OwnServers, ServerClocks, Step};
 pub use processes::{ChildProcess, Command, Ended, Finished, LockProgram, Processes, Wait};
 pub use promise::{Identity, Promise, Rises};
+pub use registers::forget_in;
 
 /// The shortest ttl for a server that answers within about a millisecond.
 pub const SHORTEST_TTL: Duration = Duration::from_millis(400);
