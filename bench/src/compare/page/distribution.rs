@@ -1,6 +1,6 @@
 //! A plot of how latencies are distributed: a band for each server, over one logarithmic axis of time.
 
-use super::dots::{LEFT, grid, shortened, x};
+use super::dots::{absent, grid, shortened, x};
 use super::html::{Html, details, element};
 use super::svg::{self, Axis, PathEnd, Point, WIDTH, at};
 use super::table::{Cell, Column, Layout, Table};
@@ -40,10 +40,12 @@ impl Distribution {
     pub(super) fn html(&self, report: &Report) -> Html {
         let bands: Vec<Band<'_>> =
             report.servers.iter().map(|server| Band::of(report, server, self.case)).collect();
+        let missing: Vec<&str> =
+            bands.iter().filter(|band| band.ours.is_err()).map(|band| band.server).collect();
         let bounds =
             bands.iter().flat_map(Band::rows).flat_map(|row| &row.histogram).map(|(bound, _)| *bound);
         let drawn = match Axis::logarithmic(bounds.flat_map(|bound| [bound / GROWTH, bound])) {
-            Some(axis) => legend().then(self.picture(&bands, axis)),
+            Some(axis) => legend().then(self.picture(&bands, axis)).then(absent(&missing)),
             None => element("p", &[("class", "missing")], "Not measured in this run."),
         };
         let says = element("p", &[], self.description);
@@ -53,10 +55,12 @@ impl Distribution {
     }
 
     fn picture(&self, bands: &[Band<'_>], axis: Axis) -> Html {
-        let height = HEAD + BAND * bands.len() as f64 + 4.0;
+        let drawn: Vec<(&Band<'_>, &Row)> =
+            bands.iter().filter_map(|band| Some((band, *band.ours.as_ref().ok()?))).collect();
+        let height = HEAD + BAND * drawn.len() as f64 + 4.0;
         let mut content = grid(axis, height, micros);
-        for (at_band, band) in bands.iter().enumerate() {
-            content = content.then(band.draw(axis, HEAD + BAND * at_band as f64));
+        for (above, (band, ours)) in drawn.into_iter().enumerate() {
+            content = content.then(band.draw(ours, axis, HEAD + BAND * above as f64));
         }
         let bands: Vec<String> = bands.iter().map(Band::in_words).collect();
         let description = format!("{} {}", self.description, bands.join(" "));
@@ -99,13 +103,10 @@ impl<'a> Band<'a> {
         self.ours.iter().copied().chain(self.floor)
     }
 
-    fn draw(&self, axis: Axis, top: f64) -> Html {
+    fn draw(&self, ours: &Row, axis: Axis, top: f64) -> Html {
         let bottom = top + BAND;
         let label = svg::text("label", at(4.0, top + 28.0), &shortened(self.server));
         let drawn = svg::line("between", at(0.0, bottom), at(WIDTH, bottom)).then(label);
-        let Ok(ours) = &self.ours else {
-            return drawn.then(svg::text("missing", at(LEFT + 4.0, top + 36.0), "not measured"));
-        };
         let (outline, room) = (|row: &Row| outline(&row.histogram, axis, bottom), at(4.0, top + 45.0));
         let mut drawn = drawn.then(svg::path("density", &outline(ours), PathEnd::Closed));
         if let Some(floor) = self.floor {

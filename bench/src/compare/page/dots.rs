@@ -52,7 +52,7 @@ impl Dots {
         let heading = element("h3", &[], self.title);
         let says = element("p", &[], self.description);
         let drawn = match self.axis() {
-            Some(axis) => self.legend().then(self.picture(axis)),
+            Some(axis) => self.legend().then(self.picture(axis)).then(absent(&self.absent())),
             None => element("p", &[("class", "missing")], "Not measured in this run."),
         };
         let table = details("The figures of this plot", self.table());
@@ -73,39 +73,52 @@ impl Dots {
     }
 
     fn legend(&self) -> Html {
-        let named = |(mark, name): (&Mark, &&str)| element("li", &[], mark.icon().then(*name));
+        let named = |series: usize| element("li", &[], Mark::ALL[series].icon().then(self.series[series]));
         let bar = self.bar.map(|(_, name)| element("li", &[("class", "bar-name")], name));
-        let names = Mark::ALL.iter().zip(self.series).map(named).chain(bar);
+        let names = self.drawn().map(named).chain(bar);
         element("ul", &[("class", "legend")], names.collect::<Html>())
     }
 
     fn picture(&self, axis: Axis) -> Html {
-        let height = HEAD + self.rows.iter().map(DotRow::height).sum::<f64>() + GAP;
+        let rows = self.rows.iter().filter(|row| row.is_measured());
+        let each = GAP + LINE * self.drawn().count() as f64;
+        let height = HEAD + each * rows.clone().count() as f64 + GAP;
         let mut content = grid(axis, height, self.write);
         if let Some((bar, _)) = self.bar {
             let x = x(axis, bar);
             content = content.then(svg::line("bar", at(x, HEAD - 6.0), at(x, height)));
         }
-        let mut top = HEAD;
-        for row in &self.rows {
-            content = content.then(self.row(row, axis, top));
-            top += row.height();
+        for (above, row) in rows.enumerate() {
+            let top = HEAD + each * above as f64;
+            content = content.then(self.row(row, axis, top, top + each));
         }
         svg::picture(self.id, self.title, &self.summary(), height, content)
     }
 
-    fn row(&self, row: &DotRow, axis: Axis, top: f64) -> Html {
-        let bottom = top + row.height();
+    fn row(&self, row: &DotRow, axis: Axis, top: f64, bottom: f64) -> Html {
         let label = svg::text("label", at(4.0, top + GAP + LINE * 0.8), &shortened(&row.server));
         let mut drawn = svg::line("between", at(0.0, bottom), at(WIDTH, bottom)).then(label);
-        for (at_series, (figure, mark)) in row.figures.iter().zip(Mark::ALL).enumerate() {
-            let y = top + GAP + LINE * (at_series as f64 + 0.5);
-            drawn = drawn.then(match figure {
-                Ok(figure) => dot(mark, axis, *figure, y, &(self.write)(*figure)),
+        for (line, series) in self.drawn().enumerate() {
+            let y = top + GAP + LINE * (line as f64 + 0.5);
+            drawn = drawn.then(match &row.figures[series] {
+                Ok(figure) => dot(Mark::ALL[series], axis, *figure, y, &(self.write)(*figure)),
                 Err(_) => svg::text("missing", at(LEFT + 4.0, y + 4.0), "not measured"),
             });
         }
         drawn
+    }
+
+    /// Returns the series that the picture shows: those of which one server has a figure.
+    fn drawn(&self) -> impl Iterator<Item = usize> + Clone {
+        let is_measured = |series: &usize| self.rows.iter().any(|row| row.figures[*series].is_ok());
+        (0..self.series.len()).filter(is_measured)
+    }
+
+    /// Returns the servers and the series that the picture leaves out.
+    fn absent(&self) -> Vec<&str> {
+        let servers = self.rows.iter().filter(|row| !row.is_measured()).map(|row| row.server.as_str());
+        let series = (0..self.series.len()).filter(|series| !self.drawn().any(|drawn| drawn == *series));
+        servers.chain(series.map(|series| self.series[series])).collect()
     }
 
     /// Returns the plot in words.
@@ -141,8 +154,18 @@ impl Dots {
 }
 
 impl DotRow {
-    fn height(&self) -> f64 {
-        GAP + LINE * self.figures.len() as f64
+    fn is_measured(&self) -> bool {
+        self.figures.iter().any(Result::is_ok)
+    }
+}
+
+/// Says what a picture leaves out because this run has no figure of it.
+pub(super) fn absent(names: &[&str]) -> Html {
+    match names {
+        [] => Html::default(),
+        names => {
+            element("p", &[("class", "missing")], format!("Not measured in this run: {}.", names.join(", ")))
+        }
     }
 }
 
@@ -207,6 +230,16 @@ mod tests {
         let html = dots(vec![Ok(74_000.0), Err("interrupted".to_owned())]).html();
         assert!(html.as_str().contains("redis: 8 74,000, 64 not measured."), "{html:?}");
         assert!(html.as_str().contains("not measured: interrupted"), "{html:?}");
+    }
+
+    #[test]
+    fn a_series_and_a_server_without_figures_are_not_drawn_but_named() {
+        let mut plot = dots(vec![Ok(74_000.0), Err("interrupted".to_owned())]);
+        let none = || Err("there is none".to_owned());
+        plot.rows.push(DotRow { server: "zookeeper".to_owned(), figures: vec![none(), none()] });
+        let html = plot.html();
+        assert!(html.as_str().contains("Not measured in this run: zookeeper, 64."), "{html:?}");
+        assert!(!html.as_str().contains(">not measured</text>"), "{html:?}");
     }
 
     #[test]
