@@ -7,7 +7,7 @@ use clap::{Args as Group, Parser, Subcommand, ValueEnum};
 
 use onelock::parse_duration;
 
-use crate::compare;
+use crate::compare::workload;
 use crate::report::Format;
 use crate::subjects::Kind;
 
@@ -84,7 +84,7 @@ pub(crate) struct Compare {
     pub(crate) json: bool,
     /// Only this workload; may be given more than once
     #[arg(long = "workload", value_name = "WORKLOAD")]
-    pub(crate) workloads: Vec<compare::Workload>,
+    pub(crate) workloads: Vec<workload::Workload>,
     /// Measure other libraries' locks in the same run, too; `cargo xtask peers` builds those that are not in Rust
     #[arg(long)]
     pub(crate) peers: bool,

@@ -26,7 +26,7 @@ mod step;
 mod summary;
 mod table;
 mod timestamp;
-mod workload;
+pub(crate) mod workload;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -40,7 +40,6 @@ use self::progress::Progress;
 use self::report::Report;
 use self::state::{Header, Log};
 use self::table::Table;
-pub(crate) use self::workload::Workload;
 use crate::Outcome;
 use crate::args::{self, Compare};
 

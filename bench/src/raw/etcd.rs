@@ -5,11 +5,11 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use etcd_client::{Client, ConnectOptions, LeaseClient};
+use lock_core::DEFAULT_TTL as TTL;
 use lock_core::driver::Location;
 use tokio::task::AbortHandle;
 
 use crate::Outcome;
-use crate::subjects::TTL;
 
 /// Connects to the first member that the URL names, as the library connects to one member at a time.
 pub(crate) async fn connect(url: &str) -> Outcome<Client> {

@@ -3,11 +3,11 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
+use lock_core::DEFAULT_TTL as TTL;
 use lock_core::driver::Location;
 use zookeeper_client::Client;
 
 use crate::Outcome;
-use crate::subjects::TTL;
 
 pub(crate) async fn connect(url: &str) -> Outcome<Client> {
     Ok(Client::connector().with_session_timeout(TTL).connect(&hosts(url)?).await?)

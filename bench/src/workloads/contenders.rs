@@ -14,6 +14,7 @@ use crate::subjects::{Kind, Side, Subject};
 use crate::tally::Slice;
 use crate::workloads::orders::Order;
 use crate::workloads::other_process::OtherProcess;
+use crate::workloads::turns::Turns;
 
 /// The contenders of one subject.
 pub(crate) struct Contenders {
@@ -109,17 +110,6 @@ async fn compete_elsewhere(
         }
     }
     Ok(turns)
-}
-
-/// What one contender did in a slice.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Turns {
-    /// How many acquisitions were granted within the slice.
-    pub(super) in_time: u64,
-    /// How long each acquisition waited, in nanoseconds, including the one that was under way at the end.
-    pub(super) waits: Vec<u64>,
-    /// Why it gave up before the end.
-    pub(super) error: Option<String>,
 }
 
 pub(super) fn slice_of(contenders: Vec<Turns>, length: Duration) -> Slice {

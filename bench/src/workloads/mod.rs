@@ -20,4 +20,5 @@ pub(crate) mod recovery;
 pub(crate) mod renewal;
 pub(crate) mod side;
 pub(crate) mod tolerant;
+mod turns;
 pub(crate) mod waiting;

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::Outcome;
-use crate::workloads::contenders::Turns;
+use crate::workloads::turns::Turns;
 
 /// An order to the other process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

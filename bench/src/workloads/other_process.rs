@@ -11,8 +11,8 @@ use tokio::runtime::Handle;
 use crate::Outcome;
 use crate::subjects::Kind;
 use crate::subjects::peers::Peer;
-use crate::workloads::contenders::Turns;
 use crate::workloads::orders::{Order, Reply};
+use crate::workloads::turns::Turns;
 
 /// Another process of a subject. It ends when this is dropped.
 pub(super) struct OtherProcess {

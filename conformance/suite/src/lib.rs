@@ -25,6 +25,7 @@ pub mod proxy;
 pub mod record;
 pub mod rules;
 mod runner;
+mod runtime;
 mod selection;
 mod setting;
 #[cfg(unix)]

@@ -77,8 +77,8 @@ impl Order {
     #[cfg(unix)]
     pub(crate) fn play(&self, harness: &impl Harness) -> Verdict {
         match self.part {
-            Part::Late => crate::runner::block_on(stopped::late(self, harness)),
-            Part::Waits => crate::runner::block_on(stopped::waits(self, harness)),
+            Part::Late => crate::runtime::block_on(stopped::late(self, harness)),
+            Part::Waits => crate::runtime::block_on(stopped::waits(self, harness)),
             Part::Forks => forked::forks(self, harness),
             Part::ForksInside => forked::forks_inside(self, harness),
         }

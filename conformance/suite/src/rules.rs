@@ -10,7 +10,7 @@ use libtest_mimic::{Completion, Failed, Trial};
 use crate::failure::{Failure, Panics};
 use crate::judging::{Again, Judge, Load};
 use crate::record;
-pub use crate::runner::block_on;
+pub use crate::runtime::block_on;
 use crate::selection::Selection;
 use crate::verdict::Verdict;
 

@@ -14,6 +14,7 @@ use crate::harness::Harness;
 use crate::judging::{Again, Judge};
 use crate::part::Order;
 use crate::record;
+use crate::runtime::{block_on, block_on_and_end};
 use crate::selection::Selection;
 use crate::setting::{Setting, is_full_run};
 use crate::verdict::Verdict;
@@ -202,29 +203,6 @@ fn per_class(ran: &[Played]) -> String {
     counts.join(", ")
 }
 
-/// Runs a future on a runtime of its own, as each case has it.
-pub fn block_on<T>(future: impl Future<Output = T>) -> T {
-    block_on_and_end("beside the cases", future).0
-}
-
-/// Also returns whether everything that was left in the runtime could be ended. A task that waits for something can be
-/// ended; one that blocks a thread cannot.
-fn block_on_and_end<T>(threads: &str, future: impl Future<Output = T>) -> (T, Result<(), Failure>) {
-    const LONGEST: Duration = Duration::from_secs(3);
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    let runtime = runtime.worker_threads(2).thread_name(threads).enable_all().build();
-    let runtime = runtime.expect("the machine has room for two threads");
-    let out = runtime.block_on(future);
-    let asked = Instant::now();
-    runtime.shutdown_timeout(LONGEST);
-    let hangs = asked.elapsed() >= LONGEST;
-    let ended = match hangs {
-        true => Err(Failure::Wrong(format!("what it left behind has not ended after {LONGEST:?}"))),
-        false => Ok(()),
-    };
-    (out, ended)
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -269,18 +247,5 @@ mod tests {
         let next = complete(cases.next().expect("there are cases"), &setting, &ran);
         assert!(matches!(next, Ok(Completion::Ignored { reason: Some(why) }) if why.contains("signal 9")));
         assert_eq!(ran.lock().expect("no case panics under this lock").len(), 1);
-    }
-
-    #[test]
-    fn what_keeps_a_thread_is_noticed_and_what_waits_is_not() {
-        let waits = async {
-            drop(tokio::spawn(std::future::pending::<()>()));
-        };
-        assert_eq!(block_on_and_end("waits", waits).1, Ok(()));
-        let keeps = async {
-            drop(tokio::spawn(async { std::thread::sleep(Duration::from_secs(5)) }));
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        };
-        assert!(block_on_and_end("keeps", keeps).1.is_err());
     }
 }

@@ -6,7 +6,8 @@ use lock_core::Options;
 
 use crate::cases;
 use crate::harness::Harness;
-use crate::runner::{block_on, judged, reason_not_to};
+use crate::runner::{judged, reason_not_to};
+use crate::runtime::block_on;
 use crate::setting::Setting;
 
 /// What became of a case.
