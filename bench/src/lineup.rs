@@ -2,10 +2,10 @@
 
 use lock_core::driver::Wakes;
 
-use crate::args::Workload;
 use crate::backend::Backend;
 use crate::subjects::Kind;
 use crate::subjects::peers::Peer;
+use crate::workload::Workload;
 
 /// Returns the subjects that can take part, or why the workload can't be measured there.
 pub(crate) fn of(workload: Workload, backend: Backend, wakes: Wakes) -> Result<Vec<Kind>, &'static str> {

@@ -29,6 +29,7 @@ mod site;
 mod subjects;
 mod tally;
 mod targets;
+mod workload;
 mod workloads;
 
 use std::process::ExitCode;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::Outcome;
-use crate::args::{Quick, Workload};
+use crate::args::Quick;
 use crate::lineup;
 use crate::report::{Format, Row};
 use crate::rounds::{self, Measurement, Pace};
@@ -12,6 +12,7 @@ use crate::site::Site;
 use crate::subjects::Kind;
 use crate::tally::{By, Tally};
 use crate::targets::Target;
+use crate::workload::Workload;
 use crate::workloads::commits::Commits;
 use crate::workloads::cycles::Cycles;
 use crate::workloads::delay::Delay;

@@ -79,7 +79,7 @@ impl Row<'_> {
     /// Returns the figure to reach, and a mark if it is missed.
     fn verdict(&self) -> String {
         let Some(target) = self.target else { return "-".to_owned() };
-        match target.reached_by(self) {
+        match target.reached_by(self.ratio, self.tally) {
             Some(true) => target.to_string(),
             Some(false) => format!("! {target}"),
             None => "-".to_owned(),
@@ -100,7 +100,7 @@ impl Row<'_> {
             "errors": self.tally.errors(),
             "ratio": self.ratio,
             "token_price": self.token_price,
-            "reached": self.target.and_then(|target| target.reached_by(self)),
+            "reached": self.target.and_then(|target| target.reached_by(self.ratio, self.tally)),
         })
     }
 

@@ -1,8 +1,8 @@
 //! The figures that the library should reach.
 
-use crate::args::Workload;
 use crate::backend::Backend;
-use crate::report::Row;
+use crate::tally::Tally;
+use crate::workload::Workload;
 
 /// A bound on a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -66,12 +66,12 @@ impl Target {
         Some(Target { figure, bound })
     }
 
-    /// Returns whether the row reaches it; `None` if the row has no such figure.
-    pub(crate) fn reached_by(self, row: &Row<'_>) -> Option<bool> {
+    /// Returns whether the row with these figures reaches it; `None` if it has no such figure.
+    pub(crate) fn reached_by(self, ratio: Option<f64>, tally: &Tally) -> Option<bool> {
         let figure = match self.figure {
-            Figure::Ratio => row.ratio,
-            Figure::PerSecond => Some(row.tally.rate()),
-            Figure::P50 => row.tally.percentile(50.0),
+            Figure::Ratio => ratio,
+            Figure::PerSecond => Some(tally.rate()),
+            Figure::P50 => tally.percentile(50.0),
         }?;
         Some(self.bound.is_reached_by(figure))
     }
@@ -92,24 +92,14 @@ impl std::fmt::Display for Target {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tally::{Slice, Tally};
+    use crate::tally::Slice;
 
     #[test]
     fn a_target_is_reached_at_its_bound() {
         let mut tally = Tally::default();
         tally.add(Slice { latencies: vec![6_000], rate: 5.0, ..Slice::default() });
-        let row = |ratio| Row {
-            backend: "b",
-            server: "b 1",
-            workload: "w",
-            subject: "ours",
-            tally: &tally,
-            ratio,
-            token_price: None,
-            target: None,
-        };
         let reached =
-            |workload, backend, ratio| Target::of(workload, backend).unwrap().reached_by(&row(ratio));
+            |workload, backend, ratio| Target::of(workload, backend).unwrap().reached_by(ratio, &tally);
         assert_eq!(reached(Workload::Uncontended, Backend::Redis, Some(1.1)), Some(true));
         assert_eq!(reached(Workload::Uncontended, Backend::Redis, Some(1.11)), Some(false));
         assert_eq!(reached(Workload::ManyNames, Backend::Mongo, Some(0.84)), Some(false));

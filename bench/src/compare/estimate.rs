@@ -3,9 +3,16 @@
 use std::time::Duration;
 
 use super::lineup;
-use super::plan::Speed;
 use super::workload::Case;
 use crate::backend::Backend;
+
+/// How thorough a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Speed {
+    /// All servers within ten minutes.
+    Quick,
+    Thorough,
+}
 
 /// How long a server takes to start. MySQL takes three seconds; most others take less than one.
 pub(super) const START: Duration = Duration::from_millis(1_500);

@@ -5,11 +5,11 @@ use lock_naive::Scheme;
 
 use super::claims;
 use super::workload::Case;
-use crate::args;
 use crate::backend::Backend;
 use crate::clusters::Cluster;
 use crate::lineup;
 use crate::subjects::Kind;
+use crate::workload::Workload as Quick;
 
 /// Where a server comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,11 +31,11 @@ pub(crate) fn of(
     let mut kinds = match case {
         // The claims compare these with each other.
         Case::OwnNames { .. } if origin == Origin::Started => {
-            let mut kinds = as_quick(args::Workload::ManyNames)?;
+            let mut kinds = as_quick(Quick::ManyNames)?;
             kinds.extend(schemes(case, backend).iter().map(|scheme| Kind::Naive(*scheme)));
             kinds
         }
-        Case::OwnNames { .. } => as_quick(args::Workload::ManyNames)?,
+        Case::OwnNames { .. } => as_quick(Quick::ManyNames)?,
         Case::Claims if !claims::are_tried_on(backend) => {
             return Err("no claim is tried on this kind of server");
         }
@@ -48,18 +48,18 @@ pub(crate) fn of(
             return Err("memory can be used by one process only");
         }
         // The raw driver has no contenders: its floor is the hand-over between two processes, where it can wait.
-        Case::OneName { .. } => match as_quick(args::Workload::HandOver) {
+        Case::OneName { .. } => match as_quick(Quick::HandOver) {
             Ok(kinds) => kinds,
             Err(_) => vec![Kind::Ours],
         },
-        Case::HandOver => as_quick(args::Workload::HandOver)?,
-        Case::Delay => as_quick(args::Workload::Delay)?,
-        Case::Waiting { .. } => as_quick(args::Workload::Waiting)?,
-        Case::OneLost => as_quick(args::Workload::OneLost)?,
-        Case::Renewal => as_quick(args::Workload::Renewal)?,
-        Case::Commits => as_quick(args::Workload::Commits)?,
+        Case::HandOver => as_quick(Quick::HandOver)?,
+        Case::Delay => as_quick(Quick::Delay)?,
+        Case::Waiting { .. } => as_quick(Quick::Waiting)?,
+        Case::OneLost => as_quick(Quick::OneLost)?,
+        Case::Renewal => as_quick(Quick::Renewal)?,
+        Case::Commits => as_quick(Quick::Commits)?,
         Case::OpenLoop { .. } | Case::Names { .. } => {
-            let mut kinds = as_quick(args::Workload::ManyNames)?;
+            let mut kinds = as_quick(Quick::ManyNames)?;
             kinds.retain(|kind| matches!(kind, Kind::Ours | Kind::Floor));
             kinds
         }
@@ -91,7 +91,7 @@ pub(crate) fn of(
         Case::ServerCpu { .. } if origin == Origin::Given => {
             return Err("only the processes of a server that this program has started are known");
         }
-        Case::ServerCpu { .. } => as_quick(args::Workload::ManyNames)?,
+        Case::ServerCpu { .. } => as_quick(Quick::ManyNames)?,
     };
     // `peers` adds them where they are asked for.
     kinds.retain(|kind| !matches!(kind, Kind::Peer(_)));

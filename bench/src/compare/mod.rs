@@ -10,6 +10,7 @@ mod entrants;
 mod estimate;
 mod fairness;
 mod figures;
+mod judged;
 mod lineup;
 mod lookup;
 mod machine;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lock_core::driver::Wakes;
 
-use super::estimate;
+use super::estimate::{self, Speed};
 use super::lineup::{self, Origin};
 use super::peers;
 use super::report::NotRun;
@@ -16,14 +16,6 @@ use crate::args::Compare;
 use crate::backend::Backend;
 use crate::servers::{self, Asked, Durability, KNOWN};
 use crate::subjects::peers::Peer;
-
-/// How thorough a run is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Speed {
-    /// All servers within ten minutes.
-    Quick,
-    Thorough,
-}
 
 /// What is done in one run.
 #[derive(Debug)]

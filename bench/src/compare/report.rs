@@ -7,9 +7,8 @@ use std::path::Path;
 use onelock::{Fencing, Info};
 use serde::{Deserialize, Serialize};
 
-use super::bars::BarReport;
-use super::claims::{ClaimReport, Played};
 use super::fairness::{jain, slowest_share};
+use super::judged::{BarReport, ClaimReport, Played};
 use super::machine::Machine;
 use super::peers::PeerReport;
 use crate::Outcome;

@@ -10,7 +10,7 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::claims::Played;
+use super::judged::Played;
 use super::machine::Machine;
 use super::report::{NotRun, Row, ServerReport, VERSION};
 use crate::Outcome;

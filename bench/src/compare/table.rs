@@ -2,8 +2,7 @@
 
 use std::fmt::{self, Display};
 
-use super::bars::BarReport;
-use super::claims::ClaimReport;
+use super::judged::{BarReport, ClaimReport};
 use super::report::{Report, Row};
 use crate::report::{number, rate};
 

@@ -9,26 +9,9 @@ mod requests;
 #[cfg(test)]
 mod sample;
 
-use serde::{Deserialize, Serialize};
-
+use super::judged::BarReport;
 use super::report::{Promises, Report, ServerReport};
 use crate::targets::Bound;
-
-/// A bar on one server, or on the run, with the verdict.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct BarReport {
-    pub(crate) id: String,
-    pub(crate) text: String,
-    /// `None` if it is about the whole run.
-    pub(crate) server: Option<String>,
-    /// `met`, `not-met`, or `not-measured`.
-    pub(crate) verdict: String,
-    pub(crate) figure: Option<f64>,
-    /// What the figure has to reach: `>= 0.5`.
-    pub(crate) bound: Option<String>,
-    /// What the figure is, or why there is none.
-    pub(crate) because: String,
-}
 
 /// A bar that each server has to reach that it is about.
 struct Bar {

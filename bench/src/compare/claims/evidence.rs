@@ -3,8 +3,9 @@
 use lock_naive::Scheme;
 
 use super::super::report::{Row, ServerReport};
-use super::trial::{Ended, Played, Scene, Trial};
+use super::trial::{Scene, Trial};
 use crate::backend::Backend;
+use crate::compare::judged::{Ended, Played};
 use crate::subjects::Kind;
 
 /// The data of one run.

@@ -15,32 +15,12 @@ mod speed;
 mod trial;
 mod verdict;
 
-use serde::{Deserialize, Serialize};
-
 use self::evidence::{Evidence, Of};
 use self::list::{CLAIMS, Claim, Naive};
-pub(crate) use self::trial::Played;
 use self::verdict::{Finding, Judged, Verdict};
+use super::judged::{ClaimReport, Judgement, Played};
 use super::report::{Row, ServerReport};
 use crate::backend::Backend;
-
-/// A claim, with the verdict on the scheme of the texts and on the library.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ClaimReport {
-    pub(crate) id: String,
-    pub(crate) text: String,
-    /// The scheme that it is about.
-    pub(crate) scheme: String,
-    pub(crate) naive: Judgement,
-    pub(crate) ours: Judgement,
-}
-
-/// A verdict with the evidence for it, as the report has it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Judgement {
-    pub(crate) verdict: String,
-    pub(crate) because: String,
-}
 
 /// Judges every claim by what a run has measured.
 pub(super) fn judge(servers: &[ServerReport], rows: &[Row], played: &[Played]) -> Vec<ClaimReport> {

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use super::super::report::{Row, ServerReport};
 use super::evidence::{Disk, Evidence, Of};
 use super::list::CLAIMS;
-use super::trial::{Ended, Played, Scene, Trial};
+use super::trial::{Scene, Trial};
 use super::verdict::{Finding, Verdict};
 use crate::backend::Backend;
+use crate::compare::judged::{Ended, Played};
 use crate::tally::Tally;
 
 /// The data of a run that never was.

@@ -1,9 +1,5 @@
 //! What is tried: cases of the suite, and scenes that no case plays.
 
-use std::collections::BTreeMap;
-
-use serde::{Deserialize, Serialize};
-
 /// Something that is tried on a scheme, and on the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trial {
@@ -55,29 +51,4 @@ impl Scene {
             Scene::CrashedMajority => "scene::a_majority_of_the_servers_restarts_empty",
         }
     }
-}
-
-/// What became of a trial.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Played {
-    pub(crate) server: String,
-    /// `ours`, or the name of a scheme.
-    pub(crate) subject: String,
-    pub(crate) case: String,
-    pub(crate) outcome: Ended,
-    /// Why it failed, or was not run.
-    pub(crate) why: Option<String>,
-    /// The figures of a scene.
-    pub(crate) figures: BTreeMap<String, f64>,
-}
-
-/// How a trial has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Ended {
-    Passed,
-    Failed,
-    NotRun,
-    /// A scene was played, and has figures.
-    Measured,
 }

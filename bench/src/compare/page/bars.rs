@@ -2,8 +2,8 @@
 
 use super::html::{Html, element, paragraph, section};
 use super::table::{Cell, Column, Layout, Table};
-use crate::compare::bars::BarReport;
 use crate::compare::figures::number;
+use crate::compare::judged::BarReport;
 use crate::compare::report::Report;
 
 /// Returns the section with a line for each bar; empty if the report has none.

@@ -2,7 +2,7 @@
 
 use super::html::{Html, element, paragraph, section};
 use super::table::{Cell, Column, Layout, Table};
-use crate::compare::claims::{ClaimReport, Judgement};
+use crate::compare::judged::{ClaimReport, Judgement};
 use crate::compare::report::Report;
 
 /// Returns the section with a line for each claim; empty if the report has none.

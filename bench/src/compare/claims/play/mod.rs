@@ -12,8 +12,8 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
 pub(crate) use self::side::run;
-use super::trial::Played;
 use crate::Outcome;
+use crate::compare::judged::Played;
 
 /// What the lines of the other process begin with that say what became of a trial. Cases print other lines.
 const MARK: &str = "played ";

@@ -10,11 +10,12 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::super::evidence::Of;
 use super::super::list;
-use super::super::trial::{Ended, Played, Scene, Trial};
+use super::super::trial::{Scene, Trial};
 use super::harness::Tried;
 use super::{MARK, scenes};
 use crate::Outcome;
 use crate::backend::Backend;
+use crate::compare::judged::{Ended, Played};
 
 /// How many trials run side by side. They wait most of the time.
 const AT_ONCE: usize = 8;
