@@ -1,0 +1,161 @@
+//! Messages that arrive late: after their caller has gone, or after what should have followed them.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use lock_core::driver::Queueing;
+use lock_core::{Effect, ErrorKind, Name};
+
+use super::{LONG, long, patience, warm_client};
+use crate::bounds;
+use crate::harness::{OneTrip, ThroughProxy};
+use crate::proxy::{Direction, Fault};
+use crate::setting::{Setting, ms};
+use crate::timing::{Answered, Returned, released, until, within};
+
+pub(super) async fn an_attempt_that_arrives_after_its_release_takes_nothing(
+    s: Setting,
+    net: Arc<dyn ThroughProxy>,
+    _: OneTrip,
+) {
+    let (proxy, direct) = (net.proxy().await, s.client().await);
+    for late in [ms(0), patience(&s) * 2] {
+        let name = s.name();
+        let client = warm_client(&s, &*net, &proxy).await;
+        // Its connection hangs; the connections that it opens instead work.
+        let held = proxy.count(Fault::Held(Direction::ToServer));
+        proxy.hold_open_ones(Direction::ToServer);
+        let error = long(&client, &name).try_acquire().await.map(drop).expect_err("no answer came");
+        assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error:?}");
+        assert!(proxy.count(Fault::Held(Direction::ToServer)) > held, "the attempt is on its way");
+        // The release has been answered by now.
+        assert_eq!(client.shutdown(bounds::EVENTUALLY).await, 0);
+        tokio::time::sleep(late).await;
+        let looking = long(&direct, &name);
+        assert!(looking.inspect().answered().await.holder.is_none());
+        proxy.deliver_late(Direction::ToServer).await;
+        // Looks all the time: a grant that is undone at once is a grant, too.
+        let end = Instant::now() + patience(&s);
+        while Instant::now() < end {
+            let holder = looking.inspect().answered().await.holder;
+            assert!(holder.is_none(), "{late:?} after its patience it took the lock: {holder:?}");
+        }
+        assert!(s.is_free(&name).await);
+    }
+}
+
+/// More requests than any attempt or release has.
+const MANY: u64 = 6;
+
+/// The request that takes the lock need not be the first one of an attempt, which may be a look. So each request is
+/// held up in turn.
+pub(super) async fn an_attempt_held_up_between_its_requests_takes_nothing(
+    s: Setting,
+    net: Arc<dyn ThroughProxy>,
+) {
+    let direct = s.client().await;
+    for sent in 1..=MANY {
+        let (name, proxy) = (s.name(), net.proxy().await);
+        let client = warm_client(&s, &*net, &proxy).await;
+        let held = || proxy.count(Fault::Held(Direction::ToServer)) > 0;
+        proxy.hold_open_ones_after(Direction::ToServer, sent);
+        let error = match long(&client, &name).try_acquire().await {
+            // Those were all of its requests. The next one belongs to the release, or to a session.
+            Ok(guard) => {
+                let release = tokio::spawn(guard.expect("no other claim has this name").release());
+                until("a request is held", LONG, || std::future::ready(held())).await;
+                proxy.deliver(Direction::ToServer);
+                release.await.returned();
+                return;
+            }
+            Err(error) => error,
+        };
+        assert!(error.is_transient() && held(), "{error:?}");
+        // It releases on another connection whatever it has got.
+        let looking = long(&direct, &name);
+        let holder = || async { looking.inspect().answered().await.holder };
+        until("it is free", patience(&s) * 2, || async { holder().await.is_none() }).await;
+        tokio::time::sleep(patience(&s)).await;
+        proxy.deliver_late(Direction::ToServer).await;
+        let end = Instant::now() + patience(&s);
+        while Instant::now() < end {
+            let holder = holder().await;
+            assert!(
+                holder.is_none(),
+                "its request {} took the lock after its patience: {holder:?}",
+                sent + 1
+            );
+        }
+        assert!(s.is_free(&name).await);
+    }
+    panic!("an attempt of more than {MANY} requests");
+}
+
+/// A waiter that is notified before the lock is free would find it held and go back to sleep.
+pub(super) async fn a_release_held_up_between_its_requests_wakes_the_waiter(
+    s: Setting,
+    net: Arc<dyn ThroughProxy>,
+) {
+    let direct = s.client().await;
+    for sent in 1..=MANY {
+        let (name, proxy) = (s.name(), net.proxy().await);
+        let client = warm_client(&s, &*net, &proxy).await;
+        let held = || proxy.count(Fault::Held(Direction::ToServer)) > 0;
+        let guard = long(&client, &name).acquire().answered().await;
+        let waiter = long(&direct, &name);
+        let waiter = tokio::spawn(async move { waiter.acquire().await });
+        tokio::time::sleep(s.ttl()).await;
+        proxy.hold_open_ones_after(Direction::ToServer, sent);
+        let release = tokio::spawn(guard.release());
+        until("it is held up, or done", LONG, || std::future::ready(held() || release.is_finished())).await;
+        let is_done = release.is_finished();
+        if is_done {
+            // The proxy has to hold something, otherwise this round has shown nothing.
+            let again = long(&client, &s.name());
+            let again = tokio::spawn(async move { again.try_acquire().await.map(drop) });
+            until("a request is held", LONG, || std::future::ready(held())).await;
+            again.abort();
+        } else {
+            // As long as a waiter needs that was notified too early.
+            tokio::time::sleep(patience(&s) / 3).await;
+        }
+        proxy.deliver(Direction::ToServer);
+        // A waiter that is not told again looks by itself, but only seconds later.
+        let what = format!("the waiter is told after the release's request {}", sent + 1);
+        let next = within(&what, ms(1000), waiter).await.returned().expect("the server is up");
+        release.await.returned();
+        released(next).await;
+        if is_done {
+            return;
+        }
+    }
+    panic!("a release of more than {MANY} requests");
+}
+
+/// A claim that listens hears of the next release, although nothing of what it has asked the server has arrived yet.
+/// Otherwise it does not listen.
+pub(super) async fn listening_waits_for_the_server(s: Setting, net: Arc<dyn ThroughProxy>) {
+    let (name, proxy) = (s.name(), net.proxy().await);
+    let client = warm_client(&s, &*net, &proxy).await;
+    let claim = |name: &Name| s.claim(&client, name, s.ttl(), Queueing::Queued);
+    let (mut other, mut waiter) = (claim(&s.name()), claim(&name));
+    // Opens the connection for wake-ups, where there is one.
+    other.listen().answered().await;
+    let holder = long(&s.client().await, &name).acquire().answered().await;
+    proxy.hold(Direction::ToServer);
+    let listened = waiter.listen().await;
+    // The proxy has to hold something, also of a client that hears of all releases already and asks nothing.
+    let request = tokio::spawn(async move {
+        other.attempt().await?;
+        other.release().await
+    });
+    let held = || proxy.count(Fault::Held(Direction::ToServer)) > 0;
+    until("a request is held", LONG, || std::future::ready(held())).await;
+    released(holder).await;
+    proxy.deliver(Direction::ToServer);
+    if listened.is_ok() {
+        within("a claim that listens hears of it", ms(1000), waiter.changed()).await;
+    }
+    // Its attempt may have been too late.
+    drop(request.await.returned());
+}
