@@ -2,21 +2,17 @@
 //! long can be told from a backend that was late. A failure that is wrong whenever it happens (two holders, a token
 //! twice, a wake-up that was lost) is never reported this way.
 
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
+mod answers;
+
 use std::time::{Duration, Instant};
 
-use lock_core::{Ending, Error, ErrorKind, Guard, LossReason};
-use tokio::task::JoinError;
+pub use answers::{Answered, Returned, released, still_held};
+pub(crate) use answers::{assert_answered, assert_lost_for};
 
 use crate::failure::{TooLate, Void};
 
 /// What has not come this long after its time is not late: it is lost.
 const LOST: Duration = Duration::from_secs(5);
-/// A call that was refused sooner than this was not refused because its time was over.
-const SHORTEST_CALL: Duration = Duration::from_millis(50);
-/// The shortest lease that tests hold.
-const SHORTEST_LEASE: Duration = Duration::from_millis(300);
 
 /// Fails a test because of time alone, if the comparison doesn't hold.
 ///
@@ -196,116 +192,6 @@ fn in_time(what: &str, limit: Duration, asked: Instant) {
     at_most(asked.elapsed(), limit, || format!("{what}: after {:?}, not within {limit:?}", asked.elapsed()));
 }
 
-/// A call to a server that is up.
-pub trait Answered<T>: Future<Output = Result<T, Error>> + Sized {
-    /// Returns the answer of the call.
-    ///
-    /// # Panics
-    ///
-    /// If the call fails. If the server had not answered in the call's time, that is lateness.
-    fn answered(self) -> impl Future<Output = T>;
-}
-
-impl<T, F: Future<Output = Result<T, Error>>> Answered<T> for F {
-    async fn answered(self) -> T {
-        let asked = Instant::now();
-        let error = match self.await {
-            Ok(answer) => return answer,
-            Err(error) => error,
-        };
-        assert_answered(&error, asked.elapsed());
-        panic!("the server is up: {error:?}")
-    }
-}
-
-/// Fails a test because of time alone if the server, which is up, had not answered a call that `took` its time.
-#[track_caller]
-pub(crate) fn assert_answered(error: &Error, took: Duration) {
-    if matches!(error.kind(), ErrorKind::Unavailable { .. }) && took >= SHORTEST_CALL {
-        TooLate { by: took, during: took, what: format!("the server is up: {error:?}") }.panic();
-    }
-}
-
-/// The result of a task.
-pub trait Returned<T> {
-    /// Returns the task's result.
-    ///
-    /// # Panics
-    ///
-    /// With the task's own panic, if it panicked.
-    fn returned(self) -> T;
-}
-
-impl<T> Returned<T> for Result<T, JoinError> {
-    fn returned(self) -> T {
-        self.unwrap_or_else(|e| match e.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(e) => panic!("{e}"),
-        })
-    }
-}
-
-/// Releases a lock that must have been held until now.
-///
-/// # Panics
-///
-/// If the lock had expired. If it could not be renewed, or the first request of the release was not answered in its time,
-/// that is lateness: the repeated request finds nothing any more. If it was certainly held and had expired at the server,
-/// that is wrong.
-pub async fn released(guard: Guard) {
-    still_held(&guard);
-    let (name, left, asked) = (guard.name().clone(), guard.valid_for(), Instant::now());
-    let ending = guard.release().await;
-    assert_released(&format!("{name:?}"), ending, left, asked.elapsed());
-}
-
-/// Judges a release that took so long, of a lock that was certainly held for `left` more when it began. A request has a
-/// third of the ttl, which is more than `left`: a release that was answered sooner than that was not repeated.
-#[track_caller]
-fn assert_released(name: &str, ending: Ending, left: Duration, took: Duration) {
-    match ending {
-        Ending::Released => {}
-        Ending::Expired if left.is_zero() => expired(&format!("{name} had expired before its release")),
-        Ending::Expired if took >= (left / 3).max(SHORTEST_CALL) => {
-            TooLate { by: took, during: took, what: format!("the release of {name} took {took:?}") }.panic()
-        }
-        Ending::Expired => panic!("{name} was certainly held for {left:?} more, and had expired"),
-    }
-}
-
-/// Fails a test whose lock is lost.
-///
-/// # Panics
-///
-/// If the lock is lost. If it could not be renewed in time, that is lateness.
-#[track_caller]
-pub fn still_held(guard: &Guard) {
-    let Err(lost) = guard.check() else { return };
-    match pin!(guard.lost()).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(LossReason::Expired) => expired(&format!("it is renewed: {lost}")),
-        _ => panic!("{lost:?}"),
-    }
-}
-
-/// Checks why a lock was lost, when that was not to be its lease's end.
-///
-/// # Panics
-///
-/// If it was lost for another reason. If it could not be renewed in time, that is lateness.
-#[track_caller]
-pub(crate) fn assert_lost_for(found: LossReason, due: LossReason) {
-    if found == LossReason::Expired {
-        expired("it is renewed until then");
-    }
-    assert_eq!(found, due);
-}
-
-/// A lease is renewed when a third of it is over, so a lease that expires was not renewed for two thirds.
-#[track_caller]
-fn expired(what: &str) -> ! {
-    TooLate { by: SHORTEST_LEASE * 2 / 3, during: SHORTEST_LEASE, what: what.to_owned() }.panic()
-}
-
 #[cfg(test)]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -336,7 +222,7 @@ mod tests {
         let due = Instant::now();
         assert_eq!(late_by(|| assert_in_time!(due + ms(5) < due, "an instant")), Some(ms(5)));
         assert_eq!(late_by(|| assert_in_time!(1 + 1 == 3, late by ms(8), "a count")), Some(ms(8)));
-        assert!(matches!(failure(|| assert_eq!(Ending::Expired, Ending::Released)), Some(Failure::Wrong(_))));
+        assert!(matches!(failure(|| assert_eq!(1, 2)), Some(Failure::Wrong(_))));
     }
 
     #[tokio::test(start_paused = true)]
@@ -348,38 +234,5 @@ mod tests {
         };
         assert!(matches!(sleeps(LOST + ms(200)).await, Some(Failure::Wrong(_))));
         assert!(started.elapsed() >= LOST + ms(100));
-    }
-
-    #[test]
-    fn only_a_release_that_may_have_been_repeated_was_late() {
-        let released = |ending, left, took| failure(|| assert_released("a", ending, ms(left), ms(took)));
-        assert!(released(Ending::Released, 600, 900).is_none());
-        assert!(matches!(released(Ending::Expired, 600, 200), Some(Failure::Late(_))));
-        assert!(matches!(released(Ending::Expired, 600, 199), Some(Failure::Wrong(_))));
-        assert!(matches!(released(Ending::Expired, 60, 49), Some(Failure::Wrong(_))));
-        assert!(matches!(released(Ending::Expired, 0, 1), Some(Failure::Late(_))));
-    }
-
-    #[test]
-    fn only_a_lease_that_was_not_renewed_was_late() {
-        let lost_for = |found| failure(|| assert_lost_for(found, LossReason::Revoked));
-        assert!(lost_for(LossReason::Revoked).is_none());
-        assert!(matches!(lost_for(LossReason::Expired), Some(Failure::Late(_))));
-        assert!(matches!(lost_for(LossReason::Gone), Some(Failure::Wrong(_))));
-    }
-
-    #[tokio::test]
-    async fn only_a_call_that_took_its_time_was_late() {
-        let asked = |takes: Duration, error: Error| async move {
-            let call = async move {
-                tokio::time::sleep(takes).await;
-                Err::<(), _>(error)
-            };
-            tokio::spawn(call.answered()).await.err().map(|e| Failure::of(&*e.into_panic()))
-        };
-        let unavailable = || Error::unavailable(lock_core::Effect::Unknown, "no answer");
-        assert!(matches!(asked(SHORTEST_CALL, unavailable()).await, Some(Failure::Late(_))));
-        assert!(matches!(asked(Duration::ZERO, unavailable()).await, Some(Failure::Wrong(_))));
-        assert!(matches!(asked(SHORTEST_CALL, Error::rejected("no")).await, Some(Failure::Wrong(_))));
     }
 }
