@@ -72,6 +72,13 @@ impl fmt::Display for Failure {
     }
 }
 
+/// Returns how a test fails, if it does.
+#[cfg(test)]
+pub(crate) fn of_test(test: impl FnOnce()) -> Option<Failure> {
+    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(test));
+    ended.err().map(|panic| Failure::of(&*panic))
+}
+
 /// The panics of one test, in all threads that have its name. They include those of tasks that the test doesn't wait
 /// for. A panic that was late does not hide another one that is wrong.
 #[derive(Debug)]

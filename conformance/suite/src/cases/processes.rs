@@ -247,17 +247,15 @@ async fn a_holder_stopped_for_half_its_lease_keeps_it(s: Setting, processes: Arc
 
 #[cfg(test)]
 mod tests {
-    use std::panic::catch_unwind;
-
     use super::*;
-    use crate::failure::Failure;
+    use crate::failure::{Failure, of_test};
 
     #[test]
     fn a_program_that_ended_too_soon_was_late_only_if_it_says_so_with_the_right_status() {
         let failure = |status, said: &str| {
             let finished =
                 Finished { ended: Ended::Status(status), stdout: Vec::new(), stderr: said.to_owned() };
-            Failure::of(&*catch_unwind(|| ended_too_soon("it ended", &finished)).expect_err("it panics"))
+            of_test(|| ended_too_soon("it ended", &finished)).expect("it panics")
         };
         let (unanswered, unrenewed) =
             ("the server did not answer within 333ms", "it could not be renewed in time");

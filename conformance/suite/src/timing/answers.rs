@@ -126,17 +126,11 @@ fn expired(what: &str) -> ! {
 
 #[cfg(test)]
 mod tests {
-    use std::panic::{AssertUnwindSafe, catch_unwind};
-
     use super::*;
-    use crate::failure::Failure;
+    use crate::failure::{Failure, of_test as failure};
 
     const fn ms(n: u64) -> Duration {
         Duration::from_millis(n)
-    }
-
-    fn failure(test: impl FnOnce()) -> Option<Failure> {
-        catch_unwind(AssertUnwindSafe(test)).err().map(|panic| Failure::of(&*panic))
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use lock_core::driver::Queueing;
-use lock_core::{Effect, ErrorKind, Name};
+use lock_core::{Effect, ErrorKind, Lock, Name};
 
 use super::{LONG, long, patience, warm_client};
 use crate::bounds;
@@ -34,14 +34,18 @@ pub(super) async fn an_attempt_that_arrives_after_its_release_takes_nothing(
         let looking = long(&direct, &name);
         assert!(looking.inspect().answered().await.holder.is_none());
         proxy.deliver_late(Direction::ToServer).await;
-        // Looks all the time: a grant that is undone at once is a grant, too.
-        let end = Instant::now() + patience(&s);
-        while Instant::now() < end {
-            let holder = looking.inspect().answered().await.holder;
-            assert!(holder.is_none(), "{late:?} after its patience it took the lock: {holder:?}");
-        }
-        assert!(s.is_free(&name).await);
+        stays_free(&s, &looking, &format!("{late:?} after its patience it took the lock")).await;
     }
+}
+
+/// Looks for one patience, all the time: a grant that is undone at once is a grant, too.
+async fn stays_free(s: &Setting, looking: &Lock, otherwise: &str) {
+    let end = Instant::now() + patience(s);
+    while Instant::now() < end {
+        let holder = looking.inspect().answered().await.holder;
+        assert!(holder.is_none(), "{otherwise}: {holder:?}");
+    }
+    assert!(s.is_free(looking.name()).await);
 }
 
 /// More requests than any attempt or release has.
@@ -77,16 +81,8 @@ pub(super) async fn an_attempt_held_up_between_its_requests_takes_nothing(
         until("it is free", patience(&s) * 2, || async { holder().await.is_none() }).await;
         tokio::time::sleep(patience(&s)).await;
         proxy.deliver_late(Direction::ToServer).await;
-        let end = Instant::now() + patience(&s);
-        while Instant::now() < end {
-            let holder = holder().await;
-            assert!(
-                holder.is_none(),
-                "its request {} took the lock after its patience: {holder:?}",
-                sent + 1
-            );
-        }
-        assert!(s.is_free(&name).await);
+        let took = format!("its request {} took the lock after its patience", sent + 1);
+        stays_free(&s, &looking, &took).await;
     }
     panic!("an attempt of more than {MANY} requests");
 }
