@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use lock_conformance::Ability;
 use lock_conformance::harness::{Age, Count, Forget, Interrupt, Residue};
+use lock_conformance::{Ability, Missing};
 
 /// What an administrator can do on one server, or why not.
 #[derive(Clone, Debug)]
@@ -22,6 +22,18 @@ pub struct AdminAbilities {
 }
 
 impl AdminAbilities {
+    /// Returns none of them, for this reason.
+    pub fn none(why: &str) -> AdminAbilities {
+        let missing = || Missing::because(why);
+        AdminAbilities {
+            forget: Err(missing()),
+            count: Err(missing()),
+            residue: Err(missing()),
+            age: Err(missing()),
+            interrupt: Err(missing()),
+        }
+    }
+
     /// Returns all of them, for an administrator that can do everything on every server.
     pub fn all<Admin>(admin: Admin) -> AdminAbilities
     where
@@ -43,7 +55,6 @@ mod tests {
     use std::time::Duration;
 
     use async_trait::async_trait;
-    use lock_conformance::Missing;
     use lock_conformance::harness::Counters;
     use lock_core::Name;
 
@@ -92,5 +103,16 @@ mod tests {
         let some = AdminAbilities { age: Err::<(), _>(shared()).and(all.age), ..all };
         assert_eq!(some.age.map(drop), Err(shared()));
         assert!(some.forget.is_ok() && some.count.is_ok() && some.residue.is_ok() && some.interrupt.is_ok());
+    }
+
+    #[test]
+    fn an_administrator_that_has_none_says_why() {
+        let none = AdminAbilities::none("a first version");
+        let why = Missing::because("a first version");
+        assert_eq!(none.forget.map(drop), Err(why.clone()));
+        assert_eq!(none.count.map(drop), Err(why.clone()));
+        assert_eq!(none.residue.map(drop), Err(why.clone()));
+        assert_eq!(none.age.map(drop), Err(why.clone()));
+        assert_eq!(none.interrupt.map(drop), Err(why));
     }
 }

@@ -18,6 +18,7 @@ use crate::timing::{Answered, Returned, assert_in_time, released, still_held, un
 
 use held_up::{
     a_release_held_up_between_its_requests_wakes_the_waiter,
+    an_attempt_cut_off_before_an_answer_leaves_nothing,
     an_attempt_held_up_between_its_requests_takes_nothing,
     an_attempt_that_arrives_after_its_release_takes_nothing, listening_waits_for_the_server,
 };
@@ -30,6 +31,7 @@ pub(crate) const CASES: &[Case] = &[
     case!(an_attempt_whose_answer_is_lost_is_undone, [B2, B15]),
     case!(an_attempt_that_arrives_after_its_release_takes_nothing, [B2]),
     case!(an_attempt_held_up_between_its_requests_takes_nothing, [B2]),
+    case!(an_attempt_cut_off_before_an_answer_leaves_nothing, [B2]),
     case!(a_release_held_up_between_its_requests_wakes_the_waiter, [B4]; if |s| s.info.wakes == Wakes::Pushed),
     case!(listening_waits_for_the_server, [B4]; if |s| s.info.wakes == Wakes::Pushed && s.info.lease == Lease::Lock),
     case!(a_renewal_whose_answer_is_lost_is_repeated_in_time, [B1, B11]),

@@ -9,7 +9,7 @@ use lock_core::{Effect, ErrorKind, Lock, Name};
 use super::{LONG, long, patience, warm_client};
 use crate::bounds;
 use crate::harness::{OneTrip, ThroughProxy};
-use crate::proxy::{Direction, Fault};
+use crate::proxy::{Cut, Direction, Fault};
 use crate::setting::{Setting, ms};
 use crate::timing::{Answered, Returned, released, until, within};
 
@@ -85,6 +85,45 @@ pub(super) async fn an_attempt_held_up_between_its_requests_takes_nothing(
         stays_free(&s, &looking, &took).await;
     }
     panic!("an attempt of more than {MANY} requests");
+}
+
+/// The connections break while an answer of an attempt is on its way to the client: the first one, the second one, and
+/// so on. Whatever the server has done by then, the lock is soon free.
+pub(super) async fn an_attempt_cut_off_before_an_answer_leaves_nothing(
+    s: Setting,
+    net: Arc<dyn ThroughProxy>,
+) {
+    let direct = s.client().await;
+    for answered in 0..=MANY {
+        let (name, proxy) = (s.name(), net.proxy().await);
+        let client = warm_client(&s, &*net, &proxy).await;
+        let held = || proxy.count(Fault::Held(Direction::ToClient)) > 0;
+        proxy.hold_open_ones_after(Direction::ToClient, answered);
+        let lock = long(&client, &name);
+        let attempt = tokio::spawn(async move { lock.try_acquire().await });
+        let is_over = || held() || attempt.is_finished();
+        until("an answer is held, or it has all of them", LONG, || std::future::ready(is_over())).await;
+        if attempt.is_finished() {
+            // The next answer belongs to the release, or to a session.
+            let guard = attempt.await.returned().expect("the server is up");
+            let release = tokio::spawn(guard.expect("no other claim has this name").release());
+            until("an answer is held", LONG, || std::future::ready(held())).await;
+            proxy.deliver(Direction::ToClient);
+            release.await.returned();
+            return;
+        }
+        proxy.cut(Cut::Reset);
+        match attempt.await.returned() {
+            Ok(guard) => drop(guard.expect("no other claim has this name").release().await),
+            Err(error) => assert!(error.is_transient(), "{error:?}"),
+        }
+        let looking = long(&direct, &name);
+        until("it is free", bounds::EVENTUALLY, || async {
+            looking.inspect().answered().await.holder.is_none()
+        })
+        .await;
+    }
+    panic!("an attempt of more than {MANY} answers");
 }
 
 /// A waiter that is notified before the lock is free would find it held and go back to sleep.

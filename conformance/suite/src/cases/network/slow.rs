@@ -40,8 +40,8 @@ pub(super) async fn a_slow_answer_counts_against_the_lease(s: Setting, net: Arc<
 /// Requests and answers come byte by byte: first without a pause, then at a thousand bytes a second to the server.
 pub(super) async fn a_network_that_trickles_costs_nothing_but_time(s: Setting, net: Arc<dyn ThroughProxy>) {
     let (name, proxy) = (s.name(), net.proxy().await);
-    // A renewal may take as many steps as a message has bytes, and must be answered after a third of the ttl.
-    let ttl = s.ttl() * 10;
+    // A renewal may take as many steps as its messages have bytes, and must be answered after a third of the ttl.
+    let ttl = s.ttl() * 20;
     let client = net.client(&proxy, Options::default().patience(ttl)).await;
     let lock = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
     for pause in [Duration::ZERO, ms(1)] {
