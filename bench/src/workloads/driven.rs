@@ -34,8 +34,10 @@ impl DrivenCycles {
 #[async_trait]
 impl Measurement for DrivenCycles {
     async fn run(&mut self, length: Duration) -> Outcome<Slice> {
+        self.driver.go_on()?;
         self.driver.tell(Order::Cycle(length)).await?;
         let names = self.driver.competed().await?;
+        self.driver.stop()?;
         // They do not contend for one lock: there is no share of each.
         Ok(Slice { grants: Vec::new(), ..slice_of(names, length) })
     }
@@ -72,6 +74,8 @@ impl DrivenHandOver {
 #[async_trait]
 impl Measurement for DrivenHandOver {
     async fn run(&mut self, length: Duration) -> Outcome<Slice> {
+        self.holder.go_on()?;
+        self.waiter.go_on()?;
         let end = Instant::now() + length;
         let mut slice = Slice::default();
         self.holder.tell(Order::Acquire).await?;
@@ -81,6 +85,8 @@ impl Measurement for DrivenHandOver {
         }
         self.holder.release().await?;
         slice.rate = rate(&slice);
+        self.holder.stop()?;
+        self.waiter.stop()?;
         Ok(slice)
     }
 }

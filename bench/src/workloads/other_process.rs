@@ -18,6 +18,8 @@ use crate::workloads::turns::Turns;
 pub(super) struct OtherProcess {
     orders: ChildStdin,
     replies: Lines<BufReader<ChildStdout>>,
+    /// Goes before the process: it must not kill another one that has got its id.
+    _watch: Option<Child>,
     process: Child,
 }
 
@@ -37,7 +39,9 @@ impl OtherProcess {
         // The parameters of the URL are for our backend.
         let (names, location) = (names.join(" "), Location::parse(url)?);
         let head = format!("{}\n{names}\n{}\n", peer.name(), location.base());
-        OtherProcess::begin(program.command()?, &head).await
+        let mut driver = OtherProcess::begin(program.command()?, &head).await?;
+        driver._watch = driver.process.id().map(watch).transpose()?;
+        Ok(driver)
     }
 
     /// Starts a process, tells it these lines, and waits until it is ready.
@@ -47,7 +51,7 @@ impl OtherProcess {
             return Err("the other process has no pipes".into());
         };
         let replies = BufReader::new(replies).lines();
-        let mut other = OtherProcess { orders, replies, process };
+        let mut other = OtherProcess { orders, replies, _watch: None, process };
         // Not in its arguments: other users can see those, and the URL may hold a password.
         other.say(head).await?;
         match other.reply().await? {
@@ -100,6 +104,35 @@ impl OtherProcess {
         }
     }
 
+    /// Stops it where it stands: a virtual machine goes on to compile and to collect garbage after its turn, and other
+    /// subjects would be measured beside that.
+    #[cfg(unix)]
+    pub(super) fn stop(&self) -> Outcome<()> {
+        self.signal(rustix::process::Signal::STOP)
+    }
+
+    #[cfg(not(unix))]
+    pub(super) fn stop(&self) -> Outcome<()> {
+        Ok(())
+    }
+
+    /// Lets it go on after a stop.
+    #[cfg(unix)]
+    pub(super) fn go_on(&self) -> Outcome<()> {
+        self.signal(rustix::process::Signal::CONT)
+    }
+
+    #[cfg(not(unix))]
+    pub(super) fn go_on(&self) -> Outcome<()> {
+        Ok(())
+    }
+
+    #[cfg(unix)]
+    fn signal(&self, signal: rustix::process::Signal) -> Outcome<()> {
+        let id = self.process.id().and_then(|id| rustix::process::Pid::from_raw(id.cast_signed()));
+        Ok(rustix::process::kill_process(id.ok_or("the other process has ended")?, signal)?)
+    }
+
     /// Kills it (-9), and waits until it is dead.
     pub(super) async fn kill(&mut self) -> Outcome<()> {
         Ok(self.process.kill().await?)
@@ -129,4 +162,12 @@ impl OtherProcess {
     async fn reply(&mut self) -> Outcome<Reply> {
         self.replies.next_line().await?.ok_or("the other process has ended")?.parse()
     }
+}
+
+/// Starts a process that kills the one with this id when this program has ended, however it has: a process that is
+/// stopped does not see that its input has ended.
+fn watch(id: u32) -> Outcome<Child> {
+    let mut watch = Command::new("/bin/sh");
+    watch.args(["-c", "read -r nothing; kill -s KILL \"$1\"", "watch", &id.to_string()]);
+    Ok(watch.stdin(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true).spawn()?)
 }
