@@ -10,6 +10,7 @@ mod figures_table;
 mod html;
 mod method;
 mod needs;
+mod peers;
 mod plots;
 mod svg;
 mod table;
@@ -39,6 +40,7 @@ pub(super) fn page(report: &Report) -> String {
         decision::decision(report),
         timeline::timeline(),
         plots::plots(report),
+        peers::peers(report),
         bars::bars(report),
         claims::claims(report),
         method::method(report),
