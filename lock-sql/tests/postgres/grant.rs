@@ -31,6 +31,24 @@ pub(crate) fn an_attempt_that_waited_for_a_row_past_its_patience_takes_nothing()
     })
 }
 
+/// A name that has never been held has no row whose conditions could refuse it.
+pub(crate) fn an_attempt_at_a_new_name_that_arrives_after_its_patience_takes_nothing() -> Outcome {
+    run(async {
+        let site = Site::new();
+        let client = site.client().await;
+        let mut keeper = site.keep_table().await;
+        let error = claim_within(&client, "a", Duration::from_millis(300)).attempt().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error:?}");
+        until("the attempt is on its way", async || site.waiting().await == 1).await;
+        keeper.execute("COMMIT").await.unwrap();
+        until("the statement is done", async || site.waiting().await == 0).await;
+        let end = Instant::now() + Duration::from_millis(300);
+        while Instant::now() < end {
+            assert_eq!(site.number("SELECT count(*) FROM TABLE_").await, 0, "it took the lock after its patience");
+        }
+    })
+}
+
 pub(crate) fn an_attempt_that_waited_for_a_row_within_its_patience_takes_it() -> Outcome {
     run(async {
         let site = Site::new();

@@ -46,6 +46,7 @@ rules! {
     }
     grant {
         an_attempt_that_waited_for_a_row_past_its_patience_takes_nothing,
+        an_attempt_at_a_new_name_that_arrives_after_its_patience_takes_nothing,
         an_attempt_that_waited_for_a_row_within_its_patience_takes_it,
         an_attempt_that_lost_a_race_knows_the_holder_and_its_lease,
         a_busy_look_writes_nothing_and_waits_for_no_row,

@@ -138,6 +138,14 @@ impl Site {
         admin
     }
 
+    /// Keeps every other transaction from the table, until the returned connection says otherwise.
+    pub(crate) async fn keep_table(&self) -> PgConnection {
+        let mut admin = self.admin().await;
+        let keep = format!("BEGIN; LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", self.table);
+        admin.execute(sqlx::raw_sql(AssertSqlSafe(keep))).await.unwrap();
+        admin
+    }
+
     /// Counts the statements on this table that wait for another transaction.
     pub(crate) async fn waiting(&self) -> i64 {
         let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%TABLE_\"%'";
