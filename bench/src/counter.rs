@@ -65,13 +65,7 @@ impl Counter {
             Counter::ZooKeeper(url) => raw::zookeeper::requests(url),
             Counter::Mongo(client) => {
                 let status = client.database("admin").run_command(doc! { "serverStatus": 1 }).await?;
-                let counters: &Document = status.get_document("opcounters")?;
-                let of = |name: &str| counters.get(name).and_then(as_count).unwrap_or(0);
-                let fetched = match feeds {
-                    Feeds::Counted => of("getmore"),
-                    Feeds::LeftOut => 0,
-                };
-                Ok(of("command") + of("query") + fetched)
+                Ok(of_clients(&status, feeds))
             }
         }
     }
@@ -104,6 +98,30 @@ fn sent_by_clients(info: &str) -> u64 {
         SENT.contains(&command).then(|| count.parse::<u64>().ok()).flatten()
     };
     info.lines().filter_map(calls).sum()
+}
+
+/// Returns how many requests clients have sent to a MongoDB, from its `serverStatus`. The members of a replica set send
+/// each other commands, too: with every write, how far they have got.
+fn of_clients(status: &Document, feeds: Feeds) -> u64 {
+    let at = |path: &[&str]| {
+        let (last, folders) = path.split_last()?;
+        let folder = folders.iter().try_fold(status, |folder, name| folder.get_document(name).ok())?;
+        folder.get(last).and_then(as_count)
+    };
+    let received = |name| at(&["opcounters", name]).unwrap_or(0);
+    let of_members: u64 = ["replSetUpdatePosition", "replSetHeartbeat"]
+        .iter()
+        .filter_map(|command| at(&["metrics", "commands", command, "total"]))
+        .sum();
+    let fetched = match feeds {
+        Feeds::Counted => {
+            let by_members =
+                at(&["metrics", "repl", "network", "oplogGetMoresProcessed", "num"]).unwrap_or(0);
+            received("getmore").saturating_sub(by_members)
+        }
+        Feeds::LeftOut => 0,
+    };
+    (received("command") + received("query") + fetched).saturating_sub(of_members)
 }
 
 /// The setting of a PostgreSQL that this program has started, which may be told to count.
@@ -152,6 +170,21 @@ fn as_count(value: &mongodb::bson::Bson) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_members_of_a_replica_set_send_each_other_is_no_request() {
+        let status = doc! {
+            "opcounters": { "command": 100_i64, "query": 20_i64, "getmore": 50_i64 },
+            "metrics": {
+                "commands": { "replSetUpdatePosition": { "total": 30_i64 }, "replSetHeartbeat": { "total": 4_i64 } },
+                "repl": { "network": { "oplogGetMoresProcessed": { "num": 44_i64 } } },
+            },
+        };
+        assert_eq!(of_clients(&status, Feeds::LeftOut), 86);
+        assert_eq!(of_clients(&status, Feeds::Counted), 92);
+        let alone = doc! { "opcounters": { "command": 7_i64, "query": 1_i64 } };
+        assert_eq!(of_clients(&alone, Feeds::Counted), 8);
+    }
 
     #[test]
     fn what_a_script_calls_is_no_request() {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Busy, Call, Claim, Grant, LossReason, Release, Renewal, Request, Subscription, Watched,
-    whole_millis,
+    Attempt, Busy, Call, Claim, Grant, LossReason, Queueing, Release, Renewal, Request, Subscription,
+    Watched, whole_millis,
 };
 use lock_core::{Effect, Error, Result};
 use mongodb::bson::{Bson, DateTime, doc};
@@ -119,14 +119,23 @@ impl MongoClaim {
 impl Claim for MongoClaim {
     async fn attempt(&mut self) -> Result<Attempt> {
         let call = &Call::begin(&self.request.clock, self.request.patience);
-        let outcome = self.grant(call).await;
-        match outcome {
-            // A holder stops listening: it would take a wake-up that a waiter of this process needs.
-            Ok(Attempt::Granted(_)) => self.listening = None,
-            Ok(Attempt::Busy(_)) => self.write_mark(call).await,
-            Err(_) => {}
+        if self.request.waits == Queueing::Queued && self.listening.is_none() {
+            self.listening = self.server.wakes.listen_already(&self.request.name);
+            self.mark.waits |= self.listening.is_some();
         }
-        outcome
+        match self.grant(call).await {
+            Ok(Attempt::Busy(busy)) => {
+                self.write_mark(call).await;
+                let busy = if self.listening.is_some() { busy.and_listens() } else { busy };
+                Ok(Attempt::Busy(busy))
+            }
+            // A holder stops listening: it would take a wake-up that a waiter of this process needs.
+            granted @ Ok(Attempt::Granted(_)) => {
+                self.listening = None;
+                granted
+            }
+            failed @ Err(_) => failed,
+        }
     }
 
     async fn listen(&mut self) -> Result<()> {

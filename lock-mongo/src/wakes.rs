@@ -30,6 +30,11 @@ impl Wakes {
         self.feed.listen(name, AllLocks, call).await
     }
 
+    /// Listens for releases of `name`, if the stream is open.
+    pub(crate) fn listen_already(&self, name: &Name) -> Option<Subscription> {
+        self.feed.listen_already(name, &AllLocks)
+    }
+
     /// Listens for revokes of the lock that this owner holds, as `listen` does.
     pub(crate) async fn watch(&self, owner: &Owner, call: &Call) -> Result<Subscription> {
         self.must_have_streams()?;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Busy, Call, Claim, Grant, LossReason, Release, Renewal, Request, Subscription, Watched,
-    whole_millis,
+    Attempt, Busy, Call, Claim, Grant, LossReason, Queueing, Release, Renewal, Request, Subscription,
+    Watched, whole_millis,
 };
 use lock_core::{Effect, Error, FencingToken, Instant, Result};
 use redis::Value;
@@ -105,17 +105,28 @@ impl RedisClaim {
 impl Claim for RedisClaim {
     async fn attempt(&mut self) -> Result<Attempt> {
         let call = &Call::begin(&self.request.clock, self.request.patience);
+        if self.request.waits == Queueing::Queued && self.listening.is_none() {
+            self.listening = self.server.feed.listen_already(&self.request.name, &self.releases);
+        }
         let outcome = match self.look(call).await? {
             Some(busy) => Ok(Attempt::Busy(busy)),
             None => self.grant(call).await,
         };
-        match &outcome {
-            // A holder does not wait for wake-ups: one that it consumed would be missed by a waiter of this process.
-            Ok(Attempt::Granted(_)) => self.listening = None,
-            Ok(Attempt::Busy(busy)) => self.taken_until = busy.free_in.map(|free_in| call.began() + free_in),
-            Err(e) => self.maybe_held |= e.may_have_taken_effect(),
+        match outcome {
+            Ok(Attempt::Granted(grant)) => {
+                // A holder does not wait for wake-ups: one that it consumed would be missed by a waiter of this process.
+                self.listening = None;
+                Ok(Attempt::Granted(grant))
+            }
+            Ok(Attempt::Busy(busy)) => {
+                self.taken_until = busy.free_in.map(|free_in| call.began() + free_in);
+                Ok(Attempt::Busy(if self.listening.is_some() { busy.and_listens() } else { busy }))
+            }
+            Err(e) => {
+                self.maybe_held |= e.may_have_taken_effect();
+                Err(e)
+            }
         }
-        outcome
     }
 
     async fn listen(&mut self) -> Result<()> {

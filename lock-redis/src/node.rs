@@ -113,6 +113,11 @@ impl Node {
         self.server.feed.listen(name, Topic::releases(name, channel), call).await
     }
 
+    /// Listens as `listen` does, if the node has confirmed the channel already.
+    pub fn listen_already(&self, name: &Name, channel: &[u8]) -> Option<Subscription> {
+        self.server.feed.listen_already(name, &Topic::releases(name, channel))
+    }
+
     /// Listens to revokes of the lock that is held with this value.
     pub async fn watch(&self, value: &str, patience: Duration) -> Result<Subscription> {
         let owner = Name::new(value.get(..32).unwrap_or(value))?;

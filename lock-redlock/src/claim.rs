@@ -1,12 +1,13 @@
 //! The claim: a candidate on the nodes, which listens to releases on each of them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::select_all;
-use lock_core::driver::{Attempt, Claim, Release, Renewal, Request, Subscription, Watched};
-use lock_core::{Effect, Error, ErrorKind, Random, Result};
+use lock_core::driver::{Attempt, Claim, Queueing, Release, Renewal, Request, Subscription, Watched};
+use lock_core::{Clock, Effect, Error, ErrorKind, Random, Result};
 
 use crate::candidate::Candidate;
 use crate::node::Keys;
@@ -20,8 +21,26 @@ pub(crate) struct RedlockClaim {
     candidate: Candidate<RedisNode>,
     keys: Arc<Keys>,
     patience: Duration,
-    listening: Vec<Subscription>,
+    waits: Queueing,
+    clock: Clock,
+    listening: Listening,
 }
+
+/// What the claim listens to on the nodes.
+#[derive(Debug)]
+enum Listening {
+    Nothing,
+    /// Releases, and which of these nodes have told of one since the claim was last woken.
+    Releases(Vec<Subscription>, BTreeSet<usize>),
+    /// A revoke of the lock that it holds.
+    Revokes(Vec<Subscription>),
+}
+
+/// How long a waiter that one node has told of a release waits for a majority to tell of it, and then for the others.
+/// A node that has not told of it may still have the holder's lock. A try that comes too early gets a part of the votes,
+/// and keeps them from other waiters until it has given them back.
+const FOR_A_MAJORITY: Duration = Duration::from_millis(10);
+const FOR_THE_OTHERS: Duration = Duration::from_millis(2);
 
 impl RedlockClaim {
     pub(crate) fn new(
@@ -31,8 +50,19 @@ impl RedlockClaim {
         random: Random,
     ) -> RedlockClaim {
         let patience = quorum.node_patience(request.patience);
+        let (clock, waits) = (request.clock.clone(), request.waits);
         let candidate = Candidate::new(quorum.clone(), keys.clone(), request, random);
-        RedlockClaim { quorum, candidate, keys, patience, listening: Vec::new() }
+        RedlockClaim { quorum, candidate, keys, patience, waits, clock, listening: Listening::Nothing }
+    }
+
+    /// Listens to releases, if a majority of the nodes has confirmed the channel already.
+    fn listen_already(&mut self) {
+        let nodes = self.quorum.nodes();
+        let listening: Vec<Subscription> =
+            nodes.iter().filter_map(|node| node.listen_already(&self.keys)).collect();
+        if listening.len() >= self.quorum.majority() {
+            self.listening = Listening::Releases(listening, BTreeSet::new());
+        }
     }
 
     /// Listens on as many nodes as can be reached, at least a majority: every other majority has a node among them.
@@ -62,41 +92,50 @@ impl RedlockClaim {
 #[async_trait]
 impl Claim for RedlockClaim {
     async fn attempt(&mut self) -> Result<Attempt> {
-        let outcome = self.candidate.attempt().await;
-        if let Ok(Attempt::Granted(_)) = &outcome {
-            // A holder does not wait for wake-ups: one that it consumed would be missed by a waiter of this process.
-            self.listening.clear();
+        if self.waits == Queueing::Queued && matches!(self.listening, Listening::Nothing) {
+            self.listen_already();
         }
-        outcome
+        match self.candidate.attempt().await? {
+            Attempt::Granted(grant) => {
+                // A holder does not wait for wake-ups: one that it consumed would be missed by a waiter of this process.
+                self.listening = Listening::Nothing;
+                Ok(Attempt::Granted(grant))
+            }
+            Attempt::Busy(busy) => Ok(Attempt::Busy(match self.listening {
+                Listening::Releases(..) => busy.and_listens(),
+                Listening::Nothing | Listening::Revokes(_) => busy,
+            })),
+        }
     }
 
     async fn listen(&mut self) -> Result<()> {
         let (keys, patience) = (self.keys.clone(), self.patience);
-        self.listening = self
-            .hear(move |node| {
-                let keys = keys.clone();
-                async move { node.listen(&keys, patience).await }
-            })
-            .await?;
+        let heard = self.hear(move |node| {
+            let keys = keys.clone();
+            async move { node.listen(&keys, patience).await }
+        });
+        self.listening = Listening::Releases(heard.await?, BTreeSet::new());
         Ok(())
     }
 
     async fn watch(&mut self) -> Result<Watched> {
         let (value, patience) = (self.candidate.value(), self.patience);
-        self.listening = self
-            .hear(move |node| {
-                let value = value.clone();
-                async move { node.watch(&value, patience).await }
-            })
-            .await?;
+        let heard = self.hear(move |node| {
+            let value = value.clone();
+            async move { node.watch(&value, patience).await }
+        });
+        self.listening = Listening::Revokes(heard.await?);
         Ok(Watched::FromNowOn)
     }
 
     async fn changed(&mut self) {
-        if self.listening.is_empty() {
-            return std::future::pending().await;
+        match &mut self.listening {
+            Listening::Nothing => std::future::pending().await,
+            Listening::Revokes(nodes) => drop(woken(nodes, &BTreeSet::new()).await),
+            Listening::Releases(nodes, told) => {
+                released(nodes, told, self.quorum.majority(), &self.clock).await;
+            }
         }
-        select_all(self.listening.iter().map(|here| Box::pin(here.woken()))).await;
     }
 
     async fn renew(&mut self, ttl: Duration) -> Result<Renewal> {
@@ -106,4 +145,34 @@ impl Claim for RedlockClaim {
     async fn release(&mut self) -> Result<Release> {
         self.candidate.release().await
     }
+}
+
+/// Resolves when all nodes have told of a release, or when some have and the others take long. What it has heard is in
+/// `told`, so that nothing is lost if it is dropped before.
+async fn released(nodes: &[Subscription], told: &mut BTreeSet<usize>, majority: usize, clock: &Clock) {
+    if told.is_empty() {
+        told.insert(woken(nodes, told).await);
+    }
+    for (enough, patience) in [(majority, FOR_A_MAJORITY), (nodes.len(), FOR_THE_OTHERS)] {
+        let others = async {
+            while told.len() < enough {
+                let next = woken(nodes, told).await;
+                told.insert(next);
+            }
+        };
+        clock.timeout(patience, others).await;
+    }
+    told.clear();
+}
+
+/// Resolves with the number of a node that tells of something, and is not among those that have told.
+async fn woken(nodes: &[Subscription], told: &BTreeSet<usize>) -> usize {
+    let silent = nodes.iter().enumerate().filter(|(at, _)| !told.contains(at));
+    let woken = silent.map(|(at, here)| {
+        Box::pin(async move {
+            here.woken().await;
+            at
+        })
+    });
+    select_all(woken).await.0
 }

@@ -109,6 +109,11 @@ impl RedisNode {
         self.node.listen(&keys.name, &keys.channel, patience).await
     }
 
+    /// Listens as `listen` does, if the node has confirmed the channel already.
+    pub(crate) fn listen_already(&self, keys: &Keys) -> Option<Subscription> {
+        self.node.listen_already(&keys.name, &keys.channel)
+    }
+
     /// Listens to revokes of what is held with this value.
     pub(crate) async fn watch(&self, value: &str, patience: Duration) -> Result<Subscription> {
         self.node.watch(value, patience).await

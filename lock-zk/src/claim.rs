@@ -36,8 +36,6 @@ pub(crate) struct ZkClaim {
     watching: Option<Watching>,
     /// The watch on the own node, since the first renewal.
     own: Option<Watching>,
-    /// Whether the claim waits for `changed`.
-    listening: bool,
     /// When the server first refused the release.
     refused_since: Option<Instant>,
 }
@@ -77,7 +75,6 @@ impl ZkClaim {
             told: None,
             watching: None,
             own: None,
-            listening: false,
             refused_since: None,
         }
     }
@@ -177,11 +174,13 @@ impl ZkClaim {
             }
             Position::Behind { ahead } => {
                 // This also reads the node ahead: it may be no ticket.
-                if self.watch(link, session, call, &ahead).await? == Ahead::Gone {
-                    return Ok(None);
-                }
+                let busy = match self.watch(link, session, call, &ahead).await? {
+                    Ahead::Watched => Busy::queued().and_listens(),
+                    Ahead::Hidden => Busy::queued(),
+                    Ahead::Gone => return Ok(None),
+                };
                 self.held = None;
-                Ok(Some(Attempt::Busy(Busy::queued())))
+                Ok(Some(Attempt::Busy(busy)))
             }
             Position::Outside => Ok(Some(Attempt::Busy(Busy::default()))),
             Position::Unknown => Ok(None),
@@ -313,7 +312,7 @@ impl Claim for ZkClaim {
 
     async fn release(&mut self) -> Result<Release> {
         let call = self.call();
-        (self.watching, self.listening) = (None, false);
+        self.watching = None;
         let release = match self.give_back(&call).await {
             Err(e) if !e.is_transient() => self.handle_refused_release(&call, e)?,
             release => release?,

@@ -55,6 +55,9 @@ pub struct Busy {
     pub free_in: Option<Duration>,
     /// The holder, where the answer shows it: a caller whose wait runs out can then be told without another request.
     pub holder: Option<Box<Entry>>,
+    /// Whether the claim listens already, and has since before the server looked for this answer. The core then does
+    /// not call [`listen`](super::Claim::listen), and waits at once.
+    pub listens: bool,
 }
 
 impl Busy {
@@ -67,6 +70,12 @@ impl Busy {
     #[must_use]
     pub fn with_free_in(self, free_in: impl Into<Option<Duration>>) -> Busy {
         Busy { free_in: free_in.into(), ..self }
+    }
+
+    /// Says that any release which this answer does not show makes [`changed`](super::Claim::changed) resolve.
+    #[must_use]
+    pub fn and_listens(self) -> Busy {
+        Busy { listens: true, ..self }
     }
 
     /// Adds the holder, where the answer shows it.

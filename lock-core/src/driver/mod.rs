@@ -167,7 +167,8 @@ pub trait Claim: fmt::Debug + Send {
     /// resolve.
     ///
     /// If the server has to know of waiters before it announces a release, this call marks on the server that one
-    /// waits. The core attempts again after this call and only then waits, so that it misses no release in between.
+    /// waits. The core attempts again after this call and only then waits, so that it misses no release in between. It
+    /// does not call this where the attempt's answer says that the claim listens already ([`Busy::and_listens`]).
     ///
     /// # Errors
     ///

@@ -52,8 +52,8 @@ impl Life {
         }
     }
 
-    /// Attempts, and attempts again at once if the claim has just begun to listen: a release before the listening would
-    /// go unnoticed. Returns the outcome, or how long to wait for a wake-up before the next attempt.
+    /// Attempts, and attempts again at once if the claim has just begun to listen: a release between the attempt and the
+    /// listening would go unnoticed. An attempt that has begun to listen itself needs no second one. Returns the outcome, or how long to wait for a wake-up before the next attempt.
     async fn try_to_enter(
         &mut self,
         turn: Option<&Turn>,
@@ -80,7 +80,9 @@ impl Life {
                     if self.waits == Queueing::No || self.wait_ends.is_some_and(|at| at <= self.now()) {
                         return ControlFlow::Break(Outcome::NotGranted(Seen::Held(busy.holder)));
                     }
-                    if self.listen().await {
+                    if busy.listens {
+                        self.listening = Push::Yes;
+                    } else if self.listen().await {
                         continue;
                     }
                     return ControlFlow::Continue(self.pause(busy.free_in));

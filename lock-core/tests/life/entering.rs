@@ -1,5 +1,6 @@
 //! Entering: attempts, and the listening between them.
 
+use lock_core::driver::{Attempt, Busy, Wakes};
 use lock_core::{Clock, ErrorKind};
 
 use crate::scripted::{Script, busy, client, granted, held, ms, pass, released};
@@ -13,6 +14,23 @@ async fn it_looks_listens_and_looks_again_at_once() {
     // A release between the first attempt and the listening would go unnoticed until the next poll.
     assert_eq!(script.times_of("attempt"), [0, 1]);
     assert!(guard.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_listens_itself_is_not_repeated_until_something_changes() {
+    let listening = (ms(1), Ok(Attempt::Busy(Busy::queued().and_listens())));
+    let script = Script::new([listening, granted(TTL)], [held(TTL)], [released()]);
+    script.wakes.set(Wakes::Pushed).unwrap();
+    script.listens.lock().unwrap().push_back((ms(1), Ok(())));
+    let client = client(&script).await;
+    let lock = lock(&client);
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    pass(ms(500)).await;
+    assert_eq!(script.times_of("attempt"), [0]);
+    script.change.notify_one();
+    let guard = waiting.await.unwrap().unwrap();
+    assert_eq!(script.times_of("attempt"), [0, 500]);
+    assert!(guard.is_held() && script.times_of("listen").is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -44,7 +44,11 @@ pub(crate) fn an_attempt_at_a_new_name_that_arrives_after_its_patience_takes_not
         until("the statement is done", async || site.waiting().await == 0).await;
         let end = Instant::now() + Duration::from_millis(300);
         while Instant::now() < end {
-            assert_eq!(site.number("SELECT count(*) FROM TABLE_").await, 0, "it took the lock after its patience");
+            assert_eq!(
+                site.number("SELECT count(*) FROM TABLE_").await,
+                0,
+                "it took the lock after its patience"
+            );
         }
     })
 }

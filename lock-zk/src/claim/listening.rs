@@ -88,7 +88,6 @@ impl ZkClaim {
                     return Err(Error::unsupported("this user may not read the node ahead").into());
                 }
                 Ok(ahead) => {
-                    self.listening = true;
                     if ahead == Ahead::Gone {
                         self.wakes.notify_one();
                     }

@@ -67,6 +67,18 @@ impl<S: Source> Feed<S> {
         Ok(listening)
     }
 
+    /// Listens as [`listen`](Self::listen) does, if the server has confirmed the topic already; `None` otherwise. For an
+    /// attempt: it then misses no release after its look, and need not be repeated
+    /// ([`Busy::and_listens`](super::Busy::and_listens)).
+    pub fn listen_already(&self, name: &Name, topic: &S::Topic) -> Option<Subscription> {
+        if !self.is_confirmed(topic) {
+            return None;
+        }
+        // As for `listen`: registered first.
+        let listening = self.listeners.waiters.listen(name);
+        self.is_confirmed(topic).then_some(listening)
+    }
+
     /// Listens to the revokes of what `owner` holds, which `topic` reports. `owner` is the name that
     /// [`Owner::to_name`](crate::Owner::to_name) makes. Otherwise as [`listen`](Self::listen).
     ///

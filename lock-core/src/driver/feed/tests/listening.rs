@@ -27,6 +27,21 @@ async fn a_claim_listens_when_the_server_has_confirmed_it_and_not_before() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_attempt_listens_already_where_the_topic_is_confirmed_and_only_there() {
+    let scene = Scene::new();
+    let already = || scene.feed.listen_already(&name("a"), &Topic::Releases(name("a")));
+    assert!(already().is_none());
+    assert_eq!(scene.server.count("subscribe a"), 0, "it asks for nothing");
+    drop(scene.listen("a").await.unwrap());
+    let listening = already().expect("the topic is confirmed for a while after the last claim");
+    scene.server.report(Notice::Released("a".to_owned()));
+    assert!(scene.is_woken(&listening).await);
+    scene.server.cut();
+    scene.settle().await;
+    assert!(scene.is_woken(&listening).await, "there is a gap");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_notice_wakes_the_claims_that_it_is_about() {
     let scene = Scene::new();
     let owner = owner();
