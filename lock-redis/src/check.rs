@@ -10,9 +10,8 @@ use redis::Value;
 use crate::facts::Standing;
 use crate::feed::Topic;
 use crate::link::Link;
-use crate::scripts::{TRY_RIGHTS, unexpected};
+use crate::scripts::unexpected;
 use crate::server::Server;
-use crate::side::{Kind, side_key};
 
 /// Returns one finding per question. An `Err` only if the server can't be reached at all.
 pub(crate) async fn check(server: &Arc<Server>, patience: Duration) -> Result<Vec<Finding>> {
@@ -50,10 +49,13 @@ async fn rights(server: &Arc<Server>, link: &Arc<Link>, call: &Call, name: &Name
     if link.facts.is_replica() {
         return Finding::new("rights", Level::Unknown, "not tried on a replica");
     }
-    let key = server.prefix.key(name).into_bytes();
-    let mut command = TRY_RIGHTS.on(&[&key, &side_key(&key, Kind::Token)]);
-    command.arg(side_key(&key, Kind::Wakes));
-    let answer = server.run_for_value(link, call, &TRY_RIGHTS, command).await;
+    let (keys, try_rights) = (server.keys(name), &server.layout.scripts().try_rights);
+    let mut all = keys.with_token();
+    let latch = server.layout.latch(&keys.lock, &Owner::mint(&server.random));
+    all.extend(latch.as_deref());
+    let mut command = try_rights.on(&all);
+    command.arg(&keys.releases);
+    let answer = server.run_for_value(link, call, try_rights, command).await;
     let tried = answer.and_then(|answer| refused(&answer));
     if let Ok((now @ 1.., _)) = tried {
         link.hear(&server.clock, now);
@@ -76,7 +78,7 @@ async fn rights(server: &Arc<Server>, link: &Arc<Link>, call: &Call, name: &Name
         Err(e) if e.kind() == ErrorKind::Rejected => Finding::new(
             "rights",
             Level::Unknown,
-            format!("could not be tried on the key \"{}\": {}", key.escape_ascii(), e.message()),
+            format!("could not be tried on the key \"{}\": {}", keys.lock.escape_ascii(), e.message()),
         ),
         Err(e) => Finding::new("rights", Level::Unknown, e.message()),
     }
@@ -116,8 +118,7 @@ fn standing(subject: &'static str, standing: Standing) -> Finding {
 }
 
 async fn push(server: &Server, call: &Call, name: &Name) -> Finding {
-    let channel = side_key(server.prefix.key(name).as_bytes(), Kind::Wakes);
-    match server.feed.listen(name, Topic::releases(name, &channel), call).await {
+    match server.feed.listen(name, Topic::releases(name, &server.keys(name).releases), call).await {
         Ok(_) => Finding::new("push", Level::Good, "waiters are woken by a release"),
         Err(e) if e.kind() == ErrorKind::Unsupported => Finding::new("push", Level::Warning, e.message()),
         Err(e) => Finding::new("push", Level::Unknown, e.message()),

@@ -8,48 +8,46 @@ use lock_core::driver::{
     Attempt, Busy, Call, Claim, Grant, LossReason, Queueing, Release, Renewal, Request, Subscription,
     Watched, whole_millis,
 };
-use lock_core::{Effect, Error, FencingToken, Instant, Result};
+use lock_core::{Effect, Error, FencingToken, Instant, Owner, Result};
 use redis::Value;
 
 use crate::feed::Topic;
-use crate::scripts::{self, Answer};
+use crate::layout::Keys;
 use crate::server::Server;
-use crate::side::{Kind, side_key};
-use crate::value;
 
 /// One owner's claim on one lock.
 #[derive(Debug)]
 pub(crate) struct RedisClaim {
     server: Arc<Server>,
     request: Request,
-    /// The lock's key: the prefix and the name.
-    key: String,
-    token: Vec<u8>,
+    keys: Keys,
     releases: Topic,
-    /// The key's value while this owner holds the lock.
+    /// How this owner is written down while it holds the lock.
     value: String,
     /// The longest ttl that was asked for so far.
     longest: Duration,
     listening: Option<Subscription>,
     /// Until when another owner holds the lock, as last seen. Cleared at a wake-up.
     taken_until: Option<Instant>,
+    /// Keeps the answer to a release that was sent and not answered yet.
+    latch: Option<Vec<u8>>,
     /// The answer to an attempt never came: the present holder may be this owner.
     maybe_held: bool,
 }
 
 impl RedisClaim {
     pub(crate) fn new(server: Arc<Server>, request: Request) -> RedisClaim {
-        let key = server.prefix.key(&request.name);
+        let (layout, keys) = (server.layout, server.keys(&request.name));
         RedisClaim {
-            token: side_key(key.as_bytes(), Kind::Token),
-            releases: Topic::releases(&request.name, &side_key(key.as_bytes(), Kind::Wakes)),
-            value: value::held(&request.owner, &request.label),
+            releases: Topic::releases(&request.name, &keys.releases),
+            value: layout.held(&request.owner, &request.label),
             longest: request.ttl,
-            key,
+            keys,
             server,
             request,
             listening: None,
             taken_until: None,
+            latch: None,
             maybe_held: false,
         }
     }
@@ -59,9 +57,11 @@ impl RedisClaim {
     async fn grant(&self, call: &Call) -> Result<Attempt> {
         for _ in 0..2 {
             let link = self.server.primary(call).await?;
-            let mut command = scripts::GRANT.on(&[self.key.as_bytes(), &self.token]);
+            let grant = &self.server.layout.scripts().grant;
+            let mut command = grant.on(&self.keys.with_token());
             command.arg(&self.value).arg(whole_millis(self.request.ttl)).arg(link.deadline(call));
-            let answer = self.server.run_on(&link, call, &scripts::GRANT, command).await?;
+            self.server.layout.add_to_grant(&mut command, &self.request);
+            let answer = self.server.run_on(&link, call, grant, command).await?;
             match answer.fields[..] {
                 [1, token, left] => return granted(token, left).ok_or_else(|| answer.unexpected()),
                 [0, left] => return busy(left),
@@ -83,7 +83,7 @@ impl RedisClaim {
         if self.maybe_held || call.began() >= until {
             return Ok(None);
         }
-        match self.server.ask(call, redis::cmd("PTTL").arg(&self.key)).await {
+        match self.server.ask(call, redis::cmd("PTTL").arg(&self.keys.lock)).await {
             Ok(Value::Int(left @ 0..)) => Ok(Some(Busy::default().with_free_in(duration(left)))),
             Ok(_) => Ok(None),
             // A look has done nothing, also if it was not answered.
@@ -92,12 +92,6 @@ impl RedisClaim {
             }
             Err(e) => Err(e),
         }
-    }
-
-    async fn run(&self, call: &Call, script: &scripts::Script, arguments: &[&[u8]]) -> Result<Answer> {
-        let mut command = script.on(&[self.key.as_bytes()]);
-        command.arg(&self.value).arg(arguments);
-        self.server.run(call, script, command).await
     }
 }
 
@@ -156,8 +150,11 @@ impl Claim for RedisClaim {
     async fn renew(&mut self, ttl: Duration) -> Result<Renewal> {
         let call = &Call::begin(&self.request.clock, self.request.patience);
         self.longest = self.longest.max(ttl);
-        let [ttl, longest] = [ttl, self.longest].map(|ttl| whole_millis(ttl).to_string());
-        let answer = self.run(call, &scripts::RENEW, &[ttl.as_bytes(), longest.as_bytes()]).await?;
+        let renew = &self.server.layout.scripts().renew;
+        let mut command = renew.on(&self.keys.without_token());
+        command.arg(&self.value).arg(whole_millis(ttl)).arg(whole_millis(self.longest));
+        self.server.layout.add_to_renewal(&mut command, &self.request);
+        let answer = self.server.run(call, renew, command).await?;
         match answer.fields[..] {
             [1, left] => Ok(Renewal::Held { valid_for: duration(left), age: Duration::ZERO }),
             [0] => Ok(Renewal::Lost(LossReason::Gone)),
@@ -171,8 +168,27 @@ impl Claim for RedisClaim {
         let call = &Call::begin(&self.request.clock, self.request.patience);
         // Our own connection counts among the listeners only if it is subscribed both before and after.
         let before = self.server.feed.is_confirmed(&self.releases);
-        let answer = self.run(call, &scripts::RELEASE, &[self.releases.channel()]).await?;
+        let release = &self.server.layout.scripts().release;
+        let latch = match self.latch.take() {
+            // This release was sent before, and its answer is missing.
+            Some(latch) => Some(latch),
+            None => self.server.layout.latch(&self.keys.lock, &Owner::mint(&self.server.random)),
+        };
+        self.latch.clone_from(&latch);
+        let mut keys = self.keys.without_token();
+        keys.extend(latch.as_deref());
+        let mut command = release.on(&keys);
+        command.arg(&self.value).arg(&self.keys.releases);
+        if latch.is_some() {
+            // A release is repeated for as long as a lease may last.
+            command.arg(whole_millis(self.longest));
+        }
+        let answer = self.server.run(call, release, command).await?;
         let ours = before && self.server.feed.is_confirmed(&self.releases);
+        if let (Some(latch), [1, _]) = (self.latch.take(), &answer.fields[..]) {
+            // The answer is here, and will not be asked for again.
+            self.server.delete_in_background(latch);
+        }
         match answer.fields[..] {
             [1, -1] => Ok(Release::Released { others: None }),
             [1, listeners] => Ok(Release::Released { others: Some(listeners > i64::from(ours)) }),

@@ -12,11 +12,10 @@ use redis::Value;
 
 use crate::check;
 use crate::claim::{RedisClaim, duration};
-use crate::scripts::{self, Answer, unexpected};
+use crate::scripts::{Answer, unexpected};
 use crate::server::Server;
 use crate::settings::Redis;
-use crate::side::{Kind, side_key};
-use crate::value::{self, Seen};
+use crate::value::Seen;
 
 /// The driver of one Redis server.
 #[derive(Debug)]
@@ -47,25 +46,26 @@ impl Driver for RedisDriver {
     async fn inspect(&self, name: &Name, patience: Duration) -> Result<Inspection> {
         let call = &Call::begin(&self.0.clock, patience);
         let link = self.0.link(call).await?;
-        let key = self.0.prefix.key(name).into_bytes();
-        let command = scripts::INSPECT.on(&[&key, &side_key(&key, Kind::Token)]);
-        let answer = self.0.run_for_value(&link, call, &scripts::INSPECT, command).await?;
-        let holder = parse_holder(answer)?.map(Seen::into_entry);
+        let (keys, inspect) = (self.0.keys(name), &self.0.layout.scripts().inspect);
+        let command = inspect.on(&keys.with_token());
+        let answer = self.0.run_for_value(&link, call, inspect, command).await?;
+        let holder = parse_holder(answer)?.map(|seen| self.0.layout.entry(seen));
         Ok(Inspection::new(holder, None))
     }
 
     async fn revoke(&self, name: &Name, revocation: Revocation) -> Result<Revoked> {
         let Revocation { holder, by, label, when, patience, .. } = revocation;
         let call = &Call::begin(&self.0.clock, patience);
-        let key = self.0.prefix.key(name).into_bytes();
+        let (layout, keys) = (self.0.layout, self.0.keys(name));
         let successor = match when {
-            When::HoldersDeadline => value::revoked(holder.as_bytes(), &by, &label),
+            When::HoldersDeadline => layout.revoked(holder.as_bytes(), &by, &label),
             When::Now => String::new(),
         };
-        let mut command = scripts::REVOKE.on(&[&key]);
-        command.arg(holder.as_bytes()).arg(side_key(&key, Kind::Wakes)).arg(successor);
-        command.arg(self.0.revokes_channel());
-        let answer: Answer = self.0.run(call, &scripts::REVOKE, command).await?;
+        let revoke = &layout.scripts().revoke;
+        let mut command = revoke.on(&keys.without_token());
+        command.arg(holder.as_bytes()).arg(&keys.releases).arg(successor);
+        command.arg(self.0.revokes_channel()).arg(layout.digits(holder.as_bytes()));
+        let answer: Answer = self.0.run(call, revoke, command).await?;
         match answer.fields[..] {
             [2, left] => Ok(Revoked::FreeIn(duration(left))),
             [1] => Ok(Revoked::Free),

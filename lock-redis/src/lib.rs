@@ -29,10 +29,12 @@ mod errors;
 mod facts;
 mod feed;
 mod fence;
+mod layout;
 mod link;
 #[doc(hidden)]
 pub mod node;
 mod profile;
+mod redisson;
 mod scripts;
 mod server;
 mod settings;
@@ -40,6 +42,7 @@ mod side;
 mod value;
 
 pub use fence::{FencedWrite, WriteError};
+pub use layout::Layout;
 pub use lock_core::{Client, Options, Result};
 #[doc(inline)]
 pub use redis;

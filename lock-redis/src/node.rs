@@ -23,13 +23,13 @@ pub use crate::side::Kind;
 
 /// Shows the holder, the time left, and the token of a lock. These four are the scripts of a lock on one server, used
 /// where a node needs the same.
-pub static INSPECT: &Script = &scripts::INSPECT;
+pub static INSPECT: &Script = &scripts::OWN.inspect;
 /// Renews a lock.
-pub static RENEW: &Script = &scripts::RENEW;
+pub static RENEW: &Script = &scripts::OWN.renew;
 /// Releases a lock, and wakes its waiters.
-pub static RELEASE: &Script = &scripts::RELEASE;
+pub static RELEASE: &Script = &scripts::OWN.release;
 /// Revokes a lock.
-pub static REVOKE: &Script = &scripts::REVOKE;
+pub static REVOKE: &Script = &scripts::OWN.revoke;
 
 /// One server.
 #[derive(Clone, Debug)]

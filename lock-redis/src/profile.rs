@@ -7,10 +7,14 @@ use lock_core::Info;
 use lock_core::driver::{CurrentInfo, Fencing, Lease, Prefix, Wakes};
 
 use crate::facts::Facts;
+use crate::layout::Layout;
 
 /// The driver's [`Info`], updated with each new connection.
 #[derive(Debug)]
-pub(crate) struct Profile(CurrentInfo);
+pub(crate) struct Profile {
+    current: CurrentInfo,
+    layout: Layout,
+}
 
 /// How far the server's clock may fall back: the server forgets a token this long after the time that the token stands
 /// for. `scripts/grant.lua` has the same number in milliseconds.
@@ -24,29 +28,32 @@ const CLOCK: &str = "the server's wall clock. Two holders are possible for the t
     primary's. Its rate and the client's must agree within 1 % (chrony: maxslewrate 5000 at most)";
 
 impl Profile {
-    pub(crate) fn new(address: String, database: i64, prefix: &Prefix) -> Profile {
-        let info = describe(address, &Facts::default(), Wakes::Pushed);
-        Profile(CurrentInfo::new(info, format!("{database} {}", prefix.as_str())))
+    pub(crate) fn new(address: String, database: i64, prefix: &Prefix, layout: Layout) -> Profile {
+        let info = describe(address, layout, &Facts::default(), Wakes::Pushed);
+        let current = CurrentInfo::new(info, format!("{database} {}", prefix.as_str()));
+        Profile { current, layout }
     }
 
     pub(crate) fn get(&self) -> Arc<Info> {
-        self.0.get()
+        self.current.get()
     }
 
     /// Takes over what a new connection reported: the server behind it may be another one.
     pub(crate) fn learn(&self, facts: &Facts) {
-        self.0.learn(facts.run.as_deref(), |info| describe(info.server.clone(), facts, info.wakes));
+        self.current.learn(facts.run.as_deref(), |info| {
+            describe(info.server.clone(), self.layout, facts, info.wakes)
+        });
     }
 
     /// Records whether the server granted or refused a subscription.
     pub(crate) fn learn_wakes(&self, wakes: Wakes) {
-        if self.0.get().wakes != wakes {
-            self.0.change(|info| info.wakes = wakes);
+        if self.current.get().wakes != wakes {
+            self.current.change(|info| info.wakes = wakes);
         }
     }
 }
 
-fn describe(server: String, facts: &Facts, wakes: Wakes) -> Info {
+fn describe(server: String, layout: Layout, facts: &Facts, wakes: Wakes) -> Info {
     let (persistence, eviction, replication) = (facts.persistence(), facts.eviction(), facts.replication());
     let losses = format!("{}; {}; {}", persistence.words(), eviction.words(), replication.words());
     let mut info = Info::new(
@@ -55,9 +62,10 @@ fn describe(server: String, facts: &Facts, wakes: Wakes) -> Info {
         Fencing::WhileDataIsKept {
             clock_step: CLOCK_STEP,
             kept: format!(
-                "{losses}; after a loss of data, or the promotion of a replica that lags, it rises only if the new \
+                "{}{losses}; after a loss of data, or the promotion of a replica that lags, it rises only if the new \
                  clock is not behind the last token; it need not rise from a primary to the replica that replaced it \
-                 while both answer"
+                 while both answer",
+                whose_tokens(layout)
             ),
         },
         Lease::Lock,
@@ -73,13 +81,28 @@ fn describe(server: String, facts: &Facts, wakes: Wakes) -> Info {
     info
 }
 
+/// Says which holders have a token, and where it comes from.
+fn whose_tokens(layout: Layout) -> &'static str {
+    match layout {
+        Layout::Own => "",
+        Layout::Redisson => {
+            "for holders of this library alone: a holder that uses Redisson has no token, so a resource can't tell which of \
+             the two came later; "
+        }
+        Layout::RedissonFenced => {
+            "a counter that Redisson's RFencedLock counts on with, so that its holders and this library's are in one order; \
+             no clock has a part in it, and after a loss of data it begins again at what is left; "
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn what_is_learned_of_one_thing_leaves_the_other() {
-        let profile = Profile::new("h:1".into(), 2, &Prefix::new("app:").unwrap());
+        let profile = Profile::new("h:1".into(), 2, &Prefix::new("app:").unwrap(), Layout::Own);
         assert_eq!(profile.get().wakes, Wakes::Pushed);
         profile.learn_wakes(Wakes::Polled);
         profile.learn(&Facts::default());
@@ -90,7 +113,7 @@ mod tests {
 
     #[test]
     fn the_server_is_known_by_its_run() {
-        let profile = Profile::new("h:1".into(), 2, &Prefix::new("app:").unwrap());
+        let profile = Profile::new("h:1".into(), 2, &Prefix::new("app:").unwrap(), Layout::Own);
         assert_eq!(profile.get().identity, None, "no server has been asked yet");
         profile.learn(&Facts { run: Some("f00d".into()), ..Facts::default() });
         profile.learn_wakes(Wakes::Polled);

@@ -11,12 +11,35 @@ macro_rules! script {
     };
 }
 
-pub(crate) static GRANT: Script = script!("grant.lua");
-pub(crate) static RENEW: Script = script!("renew.lua");
-pub(crate) static RELEASE: Script = script!("release.lua");
-pub(crate) static REVOKE: Script = script!("revoke.lua");
-pub(crate) static INSPECT: Script = script!("inspect.lua");
-pub(crate) static TRY_RIGHTS: Script = script!("try_rights.lua");
+/// What one layout needs to take, keep, release and show a lock.
+#[derive(Debug)]
+pub(crate) struct Scripts {
+    pub(crate) grant: Script,
+    pub(crate) renew: Script,
+    pub(crate) release: Script,
+    pub(crate) revoke: Script,
+    pub(crate) inspect: Script,
+    pub(crate) try_rights: Script,
+}
+
+pub(crate) static OWN: Scripts = Scripts {
+    grant: script!("grant.lua"),
+    renew: script!("renew.lua"),
+    release: script!("release.lua"),
+    revoke: script!("revoke.lua"),
+    inspect: script!("inspect.lua"),
+    try_rights: script!("try_rights.lua"),
+};
+
+pub(crate) static REDISSON: Scripts = Scripts {
+    grant: script!("redisson/grant.lua"),
+    renew: script!("redisson/renew.lua"),
+    release: script!("redisson/release.lua"),
+    revoke: script!("redisson/revoke.lua"),
+    inspect: script!("redisson/inspect.lua"),
+    try_rights: script!("redisson/try_rights.lua"),
+};
+
 pub(crate) static FENCED_WRITE: Script = script!("fenced_write.lua");
 
 /// A script, and the digest by which the server knows it.
@@ -100,14 +123,14 @@ mod tests {
 
     #[test]
     fn in_full_is_the_same_call_with_the_source() {
-        let mut command = RENEW.on(&[b"key", b"\xff"]);
+        let mut command = OWN.renew.on(&[b"key", b"\xff"]);
         command.arg("value").arg(30_000);
         let by_digest = words(&command);
-        let in_full = words(&RENEW.in_full(&command));
+        let in_full = words(&OWN.renew.in_full(&command));
         assert_eq!((by_digest[0].as_slice(), by_digest[1].len()), (b"EVALSHA".as_slice(), 40));
         assert_eq!(
             (in_full[0].as_slice(), in_full[1].as_slice()),
-            (b"EVAL".as_slice(), RENEW.source.as_bytes())
+            (b"EVAL".as_slice(), OWN.renew.source.as_bytes())
         );
         assert_eq!(by_digest[2..], in_full[2..]);
         assert_eq!(

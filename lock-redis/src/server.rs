@@ -10,6 +10,7 @@ use redis::{Cmd, ErrorKind, ProtocolVersion, RedisResult, ServerErrorKind, Value
 
 use crate::errors;
 use crate::feed::{Channels, Topic};
+use crate::layout::{Keys, Layout};
 use crate::link::{Connector, Link};
 use crate::profile::Profile;
 use crate::scripts::{Answer, Script};
@@ -22,6 +23,7 @@ pub(crate) struct Server {
     pub(crate) clock: Clock,
     pub(crate) random: Random,
     pub(crate) prefix: Prefix,
+    pub(crate) layout: Layout,
     pub(crate) profile: Arc<Profile>,
     pub(crate) feed: Feed<Channels>,
     links: Slot<Connector>,
@@ -30,7 +32,7 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn new(redis: Redis, context: Context) -> Result<Server> {
         let database = redis.connection.redis_settings().db();
-        let profile = Arc::new(Profile::new(redis.address(), database, &redis.common.prefix));
+        let profile = Arc::new(Profile::new(redis.address(), database, &redis.common.prefix, redis.layout));
         // RESP3, because only with it does redis report the end of a connection on which no command is under way.
         let speaking = |protocol| {
             let login = redis.connection.redis_settings().clone().set_protocol(protocol);
@@ -45,9 +47,15 @@ impl Server {
             clock: context.clock,
             random: context.random,
             prefix: redis.common.prefix,
+            layout: redis.layout,
             profile,
             links: Slot::new(connector),
         })
+    }
+
+    /// Returns the keys of the lock with this name.
+    pub(crate) fn keys(&self, name: &Name) -> Keys {
+        self.layout.keys(self.prefix.key(name).as_bytes())
     }
 
     /// Returns the channel on which revokes are published.
@@ -107,6 +115,16 @@ impl Server {
     pub(crate) async fn ask(&self, call: &Call, command: &Cmd) -> Result<Value> {
         let link = self.link(call).await?;
         self.within(&link, call, pin!(link.send(command))).await
+    }
+
+    /// Deletes a key that expires anyway, without waiting for it.
+    pub(crate) fn delete_in_background(&self, key: Vec<u8>) {
+        if let Some(link) = self.links.usable() {
+            tokio::spawn(async move {
+                let mut delete = redis::cmd("DEL");
+                let _: RedisResult<Value> = link.send(delete.arg(key)).await;
+            });
+        }
     }
 
     /// Waits for an answer until the call is over. Gives up a connection that broke or stayed silent for so long: the

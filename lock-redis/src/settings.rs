@@ -8,6 +8,7 @@ use redis::io::tcp::socket2::TcpKeepalive;
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
 
 use crate::driver::RedisDriver;
+use crate::layout::Layout;
 
 /// A Redis or Valkey server, and how to reach it.
 ///
@@ -22,10 +23,10 @@ use crate::driver::RedisDriver;
 pub struct Redis {
     pub(crate) connection: ConnectionInfo,
     pub(crate) common: CommonParameters,
+    pub(crate) layout: Layout,
 }
 
-const PARAMETERS: &str =
-    "prefix, patience, lazy; with rediss:// also ca, cert, key; with unix:// also db, user, pass";
+const PARAMETERS: &str = "prefix, patience, lazy, layout, fenced; with rediss:// also ca, cert, key; with unix:// also db, user, pass";
 
 impl Redis {
     /// Parses a URL.
@@ -34,7 +35,8 @@ impl Redis {
     /// `valkeys://`, `redis+unix://` and `valkey+unix://` mean the same.
     ///
     /// Parameters: `prefix` (put before every name on the server), `patience` (how long one request may take),
-    /// `lazy=true` (opening doesn't wait for the server); with TLS `ca` (a PEM file of the roots to trust instead of
+    /// `lazy=true` (opening doesn't wait for the server); `layout=redisson` ([`Layout::Redisson`], and with `fenced=true`
+    /// as well [`Layout::RedissonFenced`]); with TLS `ca` (a PEM file of the roots to trust instead of
     /// the public ones), `cert` and `key` (PEM files of the client's certificate); on a Unix socket `db`, `user`,
     /// `pass`.
     ///
@@ -48,6 +50,7 @@ impl Redis {
         let connection = parse_base(&url)?;
         let mut redis = Redis::from(connection);
         redis.common = url.take_common()?;
+        redis.layout = take_layout(&mut url)?;
         match redis.connection.addr() {
             ConnectionAddr::Unix(_) => redis.take_login(&mut url)?,
             ConnectionAddr::TcpTls { .. } => redis.take_certificates(&mut url)?,
@@ -65,6 +68,13 @@ impl Redis {
     pub fn prefix(mut self, prefix: &str) -> Result<Redis> {
         self.common.prefix = Prefix::new(prefix)?;
         Ok(self)
+    }
+
+    /// Stores the locks as `layout` says. All clients of the same locks have to use the same layout.
+    #[must_use]
+    pub fn layout(mut self, layout: Layout) -> Redis {
+        self.layout = layout;
+        self
     }
 
     /// Makes [`open`](Redis::open) return without waiting for the server.
@@ -151,7 +161,7 @@ impl From<ConnectionInfo> for Redis {
     /// They get keepalive and a user timeout unless the options set their own.
     fn from(connection: ConnectionInfo) -> Redis {
         let connection = with_sockets_that_notice(connection);
-        Redis { connection, common: CommonParameters::default() }
+        Redis { connection, common: CommonParameters::default(), layout: Layout::default() }
     }
 }
 
@@ -159,6 +169,23 @@ impl From<&redis::Client> for Redis {
     /// Takes the server of a client of redis' own. It copies the options and does not share the connections.
     fn from(client: &redis::Client) -> Redis {
         Redis::from(client.get_connection_info().clone())
+    }
+}
+
+fn take_layout(url: &mut Location) -> Result<Layout> {
+    let layout = match url.take("layout").as_deref() {
+        None | Some("own") => Layout::Own,
+        Some("redisson") => Layout::Redisson,
+        Some(other) => {
+            return Err(Error::invalid(format!("{}: it is own or redisson", url.shown("layout", other))));
+        }
+    };
+    match (layout, url.take_flag("fenced")?) {
+        (layout, false) => Ok(layout),
+        (Layout::Redisson, true) => Ok(Layout::RedissonFenced),
+        (_, true) => {
+            Err(Error::invalid("fenced=true needs layout=redisson; the own layout has tokens without it"))
+        }
     }
 }
 
@@ -217,6 +244,16 @@ mod tests {
     }
 
     #[test]
+    fn a_url_names_the_layout() {
+        let layout = |query: &str| Redis::from_url(&format!("redis://h?{query}")).unwrap().layout;
+        assert_eq!(layout("patience=1s"), Layout::Own);
+        assert_eq!(layout("layout=own"), Layout::Own);
+        assert_eq!(layout("layout=redisson"), Layout::Redisson);
+        assert_eq!(layout("layout=redisson&fenced=1"), Layout::RedissonFenced);
+        assert_eq!(layout("layout=redisson&fenced=false"), Layout::Redisson);
+    }
+
+    #[test]
     fn a_unix_sockets_login_stands_in_the_parameters() {
         for scheme in ["unix", "redis+unix", "valkey+unix"] {
             let redis =
@@ -235,6 +272,9 @@ mod tests {
             "redis://h?ca=/x",
             "redis://h?user=u",
             "redis://h?lazy=yes",
+            "redis://h?layout=jedis",
+            "redis://h?fenced=true",
+            "redis://h?layout=redisson&fenced=maybe",
             "redis://h?patience=5",
             "redis://h/x",
             "redis://h#insecure",

@@ -14,6 +14,8 @@ use lock_core::driver::RESERVED_SUFFIX;
 pub enum Kind {
     /// The last token of a lock.
     Token = b't' as isize,
+    /// The label of the holder, where the lock's key has no place for it.
+    Label = b'l' as isize,
     /// The channel on which a lock's releases are published.
     Wakes = b'w' as isize,
     /// The highest token that a resource has seen.

@@ -30,7 +30,7 @@ pub(crate) fn revoked(holder: &[u8], by: &Owner, label: &Label) -> String {
 }
 
 /// Returns the owner's digits if the value is one of this library.
-fn digits(value: &[u8]) -> Option<&str> {
+pub(crate) fn digits(value: &[u8]) -> Option<&str> {
     let (digits, rest) = value.split_at_checked(DIGITS)?;
     let ours = digits.iter().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     let ours = ours && matches!(rest.first(), None | Some(b' ' | b'!'));
@@ -52,12 +52,18 @@ impl Seen {
     pub(crate) fn into_entry(self) -> Entry {
         let label = label(&self.value);
         let token = self.token.filter(|_| label.is_some());
+        let since = token.map(|token| self.since(token));
         let mut entry = Entry::new(OwnerBytes::new(self.value));
         entry.token = token.and_then(|t| FencingToken::new(u64::try_from(t).ok()?));
-        entry.since = token.map(|t| Duration::from_micros(u64::try_from(self.now - t).unwrap_or(0)));
+        entry.since = since;
         entry.expires_in = self.left;
         entry.label = label;
         entry
+    }
+
+    /// Returns how long ago a token was minted that is the time of its grant.
+    pub(crate) fn since(&self, token: i64) -> Duration {
+        Duration::from_micros(u64::try_from(self.now - token).unwrap_or(0))
     }
 }
 

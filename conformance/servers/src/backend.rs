@@ -43,6 +43,12 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         Vec::new()
     }
 
+    /// Returns the URL by which other programs open the locks under test on the server at `url`, where locks can be stored
+    /// in several ways.
+    fn locks_at(&self, url: &str) -> String {
+        url.to_owned()
+    }
+
     /// See [`Harness::ttl`](lock_conformance::Harness::ttl).
     fn ttl(&self) -> Duration {
         SHORTEST_TTL

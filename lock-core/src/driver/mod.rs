@@ -58,7 +58,7 @@ pub use first_use::FirstUse;
 pub use hub::{Hub, Subscription};
 pub use info::{Fair, Fencing, Info, Lease, Wakes};
 pub use register::{Change, Read, RegisterDriver, Registers, Replaced, Row, Stored};
-pub use request::{Context, Mode, Queueing, Request, Revocation, When};
+pub use request::{Context, HoldCount, Mode, Queueing, Request, Revocation, When};
 pub use rounding::{whole_micros, whole_millis, whole_seconds};
 pub use server_clock::{Drift, ServerClock};
 pub use sessions::{Joining, Keepable, Membership, Sessions, Vacant};

@@ -1,5 +1,7 @@
 //! What a driver is opened with, and what it is asked for.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::clock::Clock;
@@ -47,13 +49,39 @@ pub struct Request {
     /// The clock of every local instant. The server's time is another clock: it is known only from the server's
     /// answers.
     pub clock: Clock,
+    /// How often the owner holds the lock, for a server whose other clients show that.
+    pub holds: HoldCount,
 }
 
 impl Request {
     /// Asks for an exclusive lock, without a label and without a place in the server's queue.
     pub fn new(name: Name, owner: Owner, ttl: Duration, patience: Duration, clock: Clock) -> Request {
         let (mode, waits, label) = (Mode::Exclusive, Queueing::No, Label::new(""));
-        Request { name, owner, mode, ttl, patience, waits, label, clock }
+        Request { name, owner, mode, ttl, patience, waits, label, clock, holds: HoldCount::default() }
+    }
+}
+
+/// How often one owner holds one lock: the number of the guards of a [reentrant](crate::LockBuilder::reentrant) lock.
+/// Cheap to clone; all clones count the same.
+///
+/// A guard that is neither the first nor the last one sends the server no request of its own when it comes. The next
+/// renewal can tell the server the number.
+#[derive(Clone, Debug, Default)]
+pub struct HoldCount(Arc<AtomicU32>);
+
+impl HoldCount {
+    /// Returns the number of guards; 1 before the first one, because the attempt is for it.
+    pub fn get(&self) -> u32 {
+        self.0.load(Ordering::Relaxed).max(1)
+    }
+
+    pub(crate) fn add_guard(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Only for a guard that was added.
+    pub(crate) fn remove_guard(&self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

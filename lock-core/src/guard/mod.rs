@@ -53,6 +53,7 @@ pub struct Guard {
 
 impl Guard {
     pub(crate) fn new(hold: Arc<Hold>) -> Guard {
+        hold.granted.holds.add_guard();
         Guard { hold: Some(hold) }
     }
 
@@ -176,6 +177,7 @@ impl Guard {
     pub async fn release(mut self) -> Ending {
         // Only `release` and `drop` take it, and both end the guard.
         let Some(hold) = self.hold.take() else { return Ending::Expired };
+        hold.granted.holds.remove_guard();
         let ending = match Arc::strong_count(&hold) {
             // A task that enters at this moment has seen the lock held.
             1 => Ending::Released,
@@ -214,9 +216,9 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if let Some(hold) = self.hold.take()
-            && Arc::strong_count(&hold) > 1
-        {
+        let Some(hold) = self.hold.take() else { return };
+        hold.granted.holds.remove_guard();
+        if Arc::strong_count(&hold) > 1 {
             hold.renew_in_background();
         }
     }

@@ -38,8 +38,9 @@ impl Life {
         let (owner, token, validity) = (self.owner, held.token, held.validity());
         let handed_over = Arc::new(AtomicBool::new(false));
         if let Some(caller) = caller {
-            let handed_over = handed_over.clone();
-            drop(caller.send(Outcome::Granted(Granted { owner, token, validity, commands, handed_over })));
+            let (handed_over, holds) = (handed_over.clone(), self.holds.clone());
+            let granted = Granted { owner, token, validity, commands, handed_over, holds };
+            drop(caller.send(Outcome::Granted(granted)));
         }
         Given { held, orders, handed_over }
     }

@@ -20,7 +20,7 @@ use futures_util::FutureExt;
 use tokio::sync::oneshot;
 
 use crate::clock::Instant;
-use crate::driver::{Claim, Queueing, Request};
+use crate::driver::{Claim, HoldCount, Queueing, Request};
 use crate::ending::LossReason;
 use crate::error::{Effect, Error};
 use crate::events::Event;
@@ -59,6 +59,8 @@ pub(crate) struct Life {
     began: Instant,
     listening: Push,
     on_server: OnServer,
+    /// The guards of the hold.
+    holds: HoldCount,
     reporter: EventReporter,
     /// Keeps this claim counted until everything else is over.
     _counted_task: CountedTask,
@@ -92,6 +94,7 @@ impl Life {
     ) -> Life {
         let owner = Owner::mint(&shared.random);
         let patience = shared.patience_for(terms.ttl);
+        let holds = HoldCount::default();
         let claim = shared.driver.claim(Request {
             name: terms.name.clone(),
             owner,
@@ -101,6 +104,7 @@ impl Life {
             waits,
             label: terms.label.clone(),
             clock: shared.clock.clone(),
+            holds: holds.clone(),
         });
         let (began, longest_ttl) = (shared.clock.now(), terms.ttl);
         let (listening, on_server) = (Push::NotYet, OnServer::Nothing);
@@ -117,6 +121,7 @@ impl Life {
             began,
             listening,
             on_server,
+            holds,
             reporter,
             _counted_task: counted_task,
         }

@@ -8,6 +8,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::validity::Validity;
 use crate::clock::Instant;
+use crate::driver::HoldCount;
 use crate::ending::Ending;
 use crate::error::{Error, Result};
 use crate::local_queue::Seen;
@@ -46,6 +47,7 @@ pub(crate) struct Granted {
     pub(crate) commands: mpsc::UnboundedSender<Command>,
     /// Set when a user gets the guard: `min_hold` counts only then.
     pub(crate) handed_over: Arc<AtomicBool>,
+    pub(crate) holds: HoldCount,
 }
 
 /// What a guard asks of the claim. Closing the channel asks for a release.

@@ -54,10 +54,19 @@ impl Location {
     }
 
     fn take_opening(&mut self) -> Result<Opening> {
-        match self.take("lazy").as_deref() {
-            None | Some("false") => Ok(Opening::Waits),
-            Some("true") => Ok(Opening::Lazy),
-            Some(other) => Err(Error::invalid(format!("{}: write true or false", self.shown("lazy", other)))),
+        Ok(if self.take_flag("lazy")? { Opening::Lazy } else { Opening::Waits })
+    }
+
+    /// Takes a parameter that is `true` (or `1`) or `false` (or `0`); it is false if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) if it is anything else.
+    pub fn take_flag(&mut self, name: &str) -> Result<bool> {
+        match self.take(name).as_deref() {
+            None | Some("false" | "0") => Ok(false),
+            Some("true" | "1") => Ok(true),
+            Some(other) => Err(Error::invalid(format!("{}: write true or false", self.shown(name, other)))),
         }
     }
 }
@@ -74,7 +83,11 @@ mod tests {
     #[test]
     fn a_url_may_say_something_else_than_the_defaults() {
         assert_eq!(common("").unwrap(), CommonParameters::default());
-        assert_eq!(common("lazy=false").unwrap().opening, Opening::Waits);
+        for (query, opening) in
+            [("lazy=false", Opening::Waits), ("lazy=0", Opening::Waits), ("lazy=1", Opening::Lazy)]
+        {
+            assert_eq!(common(query).unwrap().opening, opening, "{query}");
+        }
         let given = common("prefix=a%3A&patience=250ms&lazy=true").unwrap();
         let patience = Duration::from_millis(250);
         let expected = CommonParameters {

@@ -9,6 +9,7 @@ mod grant;
 mod harm;
 mod layout;
 mod reaching;
+mod redisson;
 mod server;
 mod tls;
 mod together;
@@ -78,6 +79,15 @@ rules! {
         a_peer_that_never_answers_costs_one_patience,
         the_patience_is_the_urls,
         a_connection_that_takes_longer_than_a_call_is_there_for_the_next,
+    }
+    redisson {
+        a_lock_is_a_hash_as_redisson_writes_it_and_leaves_nothing_but_its_token,
+        the_number_of_holds_is_written_by_the_next_renewal,
+        the_articles_scripts_and_ours_exclude_and_wake_each_other,
+        the_articles_fair_lock_and_ours_exclude_each_other,
+        a_release_that_is_sent_again_has_the_same_answer,
+        tokens_of_the_fenced_form_are_in_one_order_with_redissons,
+        a_string_where_a_hash_should_be_is_refused_and_left_alone,
     }
     tls {
         the_roots_and_the_clients_certificate_are_the_urls,

@@ -122,7 +122,7 @@ impl<B: Backend> Harness for OnServer<B> {
     }
 
     fn can_run_program(self: Arc<Self>) -> Ability<dyn LockProgram> {
-        Program::on(self.server.url().to_owned())
+        Program::on(self.backend.locks_at(self.server.url()))
     }
 }
 

@@ -87,7 +87,7 @@ impl<B: Backend> OwnServer for Own<B> {
     }
 
     fn url(&self) -> Option<String> {
-        Some(self.server.url().to_owned())
+        Some(self.backend.locks_at(self.server.url()))
     }
 }
 

@@ -1,0 +1,13 @@
+-- Shows who holds the lock.
+--
+-- KEYS  1 the lock   2 its token   3 its label
+--
+-- Answers: the holder's field or nil, with a space and its label if it has one, the time left in ms, the last token or
+-- nil, the server's time in us.
+
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local holder = redis.call('HKEYS', KEYS[1])[1] or false
+local label = holder and redis.call('GET', KEYS[3])
+if label and string.sub(label, 1, #holder + 1) == holder .. ' ' then holder = label end
+return {holder, redis.call('PTTL', KEYS[1]), redis.call('GET', KEYS[2]), now}

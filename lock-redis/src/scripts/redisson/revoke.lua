@@ -1,0 +1,32 @@
+-- Takes the lock from the holder that was shown, and tells the holder and the waiters.
+--
+-- KEYS  1 the lock   2 its label
+-- ARGV  1 the holder's field   2 the channel   3 the field that replaces it until its deadline; empty: free at once
+--       4 the channel of revokes   5 the holder's digits
+--
+-- Answers, each ending in the server's time in us:
+--   2 left   revoked; free after this time
+--   1        free
+--   0        that holder does not hold it
+--   -1       without expiry: no lock client has written it
+
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+
+local held = redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1
+local left = redis.call('PTTL', KEYS[1])
+if left == -1 then return {-1, now} end
+if not held then return {0, now} end
+
+if ARGV[3] == '' then
+  redis.call('DEL', KEYS[1])
+elseif ARGV[3] ~= ARGV[1] then
+  -- In this order: a hash without a field is gone, and its expiry with it.
+  redis.call('HSET', KEYS[1], ARGV[3], '1')
+  redis.call('HDEL', KEYS[1], ARGV[1])
+end
+redis.call('DEL', KEYS[2])
+redis.pcall('PUBLISH', ARGV[2], '0')
+redis.pcall('PUBLISH', ARGV[4], ARGV[5])
+if ARGV[3] == '' then return {1, now} end
+return {2, left, now}

@@ -1,0 +1,11 @@
+//! Runs the conformance suite on Redis and Valkey, with locks that are stored as Redisson stores them.
+
+#[path = "conformance/backend.rs"]
+mod backend;
+
+use lock_conformance::Verdict;
+use lock_redis::Layout;
+
+fn main() -> Verdict {
+    backend::run(Layout::Redisson)
+}

@@ -1,0 +1,13 @@
+-- Redisson's script, verbatim as printed in the article "Redisson里面的锁是怎么来防止误删的?" (Redisson 3.2x).
+-- Redisson is licensed under the Apache License 2.0.
+--
+-- KEYS  1 the lock
+-- ARGV  1 the lease in ms   2 <uuid>:<thread>
+
+if ((redis.call('exists', KEYS[1]) == 0)
+or (redis.call('hexists', KEYS[1], ARGV[2]) == 1)) then
+redis.call('hincrby', KEYS[1], ARGV[2], 1);
+redis.call('pexpire', KEYS[1], ARGV[1]);
+return nil;
+end;
+return redis.call('pttl', KEYS[1]);
