@@ -18,20 +18,22 @@ pub(crate) async fn check(server: &Arc<Server>, patience: Duration) -> Result<Ve
     let call = &Call::begin(&server.clock, patience);
     let link = server.link(call).await?;
     let name = Name::new(format!("check-{}", Owner::mint(&server.random)))?;
-    Ok(vec![
-        reachable(server, &link),
+    let mut findings = vec![
+        reachable(&link),
         rights(server, &link, call, &name).await,
         link.drift().finding(),
         standing("persistence", link.facts.persistence()),
         standing("eviction", link.facts.eviction()),
-        replicas(&link),
+        replicas(server, &link),
         push(server, call, &name).await,
         revokes(server, call).await,
-    ])
+    ];
+    findings.extend(server.finder.finding(call).await);
+    Ok(findings)
 }
 
-fn reachable(server: &Server, link: &Link) -> Finding {
-    let address = &server.profile.get().server;
+fn reachable(link: &Link) -> Finding {
+    let address = &link.site.address;
     match &link.facts.version {
         Some(version) => Finding::new("reachable", Level::Good, format!("{version} at {address}")),
         None => Finding::new(
@@ -99,8 +101,8 @@ fn refused(answer: &Value) -> Result<(i64, Vec<String>)> {
     Ok((*now, commands))
 }
 
-fn replicas(link: &Link) -> Finding {
-    let mut finding = standing("replicas", link.facts.replication());
+fn replicas(server: &Server, link: &Link) -> Finding {
+    let mut finding = standing("replicas", server.profile.successor().loses(&link.facts));
     if link.facts.is_replica() {
         finding.level = Level::Bad;
     }

@@ -14,9 +14,22 @@ pub(crate) struct Facts {
     pub(crate) version: Option<Version>,
     /// The identifier of the server's process: a new one after each start.
     pub(crate) run: Option<String>,
+    /// Each user may ask for it.
+    pub(crate) role: Option<Role>,
     pub(crate) persistence: Option<Persistence>,
     pub(crate) eviction: Option<Eviction>,
-    pub(crate) replication: Option<Replication>,
+    /// How many replicas are attached.
+    pub(crate) replicas: Option<u32>,
+}
+
+/// What a server is to those that it shares its data with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It takes writes. So does a server without replicas.
+    Primary,
+    /// It copies another. Its primary never learns of a write there, where that is allowed at all: a lock would exist on
+    /// this copy alone, until the next synchronization.
+    Replica,
 }
 
 /// The program, and its release.
@@ -45,20 +58,13 @@ pub(crate) struct Eviction {
     policy: String,
 }
 
-/// Whether the server is a primary or a replica, and how many replicas it has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Replication {
-    role: String,
-    replicas: u32,
-}
-
 impl Facts {
     /// Asks over a connection that was opened this moment. Returns the server's time in microseconds as well.
     ///
     /// `Rejected` if the server wants a password or is too old.
     pub(crate) async fn read(connection: &mut MultiplexedConnection) -> Result<(i64, Facts)> {
         let mut questions = redis::pipe();
-        questions.ignore_errors().cmd("TIME");
+        questions.ignore_errors().cmd("HELLO").cmd("TIME");
         for section in ["server", "persistence", "memory", "replication"] {
             questions.cmd("INFO").arg(section);
         }
@@ -68,11 +74,17 @@ impl Facts {
         let answers: Vec<RedisResult<Value>> =
             questions.query_async(connection).await.map_err(errors::connecting)?;
         let mut answers = answers.into_iter();
+        let hello = Hello::of(answers.next());
+        if hello.mode.as_deref() == Some("sentinel") {
+            return Err(Error::rejected(
+                "it is a sentinel; the URL of sentinels is redis+sentinel://host1,host2,host3/mymaster",
+            ));
+        }
         let now = time(answers.next())?;
         let info: String = answers.by_ref().take(4).filter_map(read::<String>).collect();
         let settings: HashMap<String, String> =
             answers.filter_map(read::<HashMap<String, String>>).flatten().collect();
-        let facts = Facts::parse(&info, &settings);
+        let facts = Facts { role: hello.role, ..Facts::parse(&info, &settings) };
         facts.version.as_ref().map_or(Ok(()), Version::check)?;
         Ok((now, facts))
     }
@@ -91,18 +103,42 @@ impl Facts {
                 policy: (*info.get("maxmemory_policy")?).to_owned(),
             })
         })();
-        let replication = info.get("role").map(|role| Replication {
-            role: (*role).to_owned(),
-            replicas: number("connected_slaves").and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
-        });
+        let replicas = number("connected_slaves").and_then(|n| u32::try_from(n).ok());
         let run = info.get("run_id").map(|run| (*run).to_owned());
-        Facts { version: Version::parse(&info), run, persistence, eviction, replication }
+        Facts { version: Version::parse(&info), run, role: None, persistence, eviction, replicas }
     }
 
-    /// Returns whether the server copies another. Its primary never learns of a write there, where that is allowed at
-    /// all: a lock would exist on this copy alone, until the next synchronization.
+    /// Returns whether the server copies another, so that nothing may be written there.
     pub(crate) fn is_replica(&self) -> bool {
-        self.replication.as_ref().is_some_and(|replication| replication.role != "master")
+        self.role == Some(Role::Replica)
+    }
+}
+
+impl Role {
+    /// Reads the role from the answer to `HELLO`, which no access rule forbids.
+    pub(crate) fn of(answer: RedisResult<Value>) -> Option<Role> {
+        Hello::of(Some(answer)).role
+    }
+}
+
+/// What a server says of itself to every user.
+#[derive(Debug, Default)]
+struct Hello {
+    role: Option<Role>,
+    /// `standalone`, `cluster` or `sentinel`.
+    mode: Option<String>,
+}
+
+impl Hello {
+    fn of(answer: Option<RedisResult<Value>>) -> Hello {
+        let Some(said) = answer.and_then(read::<HashMap<String, Value>>) else { return Hello::default() };
+        let text = |key: &str| redis::from_redis_value_ref::<String>(said.get(key)?).ok();
+        let role = match text("role").as_deref() {
+            Some("master") => Some(Role::Primary),
+            Some(_) => Some(Role::Replica),
+            None => None,
+        };
+        Hello { role, mode: text("mode") }
     }
 }
 
@@ -207,22 +243,36 @@ impl Facts {
 
     /// What a failover loses.
     pub(crate) fn replication(&self) -> Standing {
-        match &self.replication {
-            None => Standing::Unknown("whether the server has replicas is unknown".into()),
-            Some(Replication { role, .. }) if role != "master" => {
+        match (self.role, self.replicas) {
+            (Some(Role::Replica), _) => {
                 Standing::Limited("the server is a replica, on which nothing is locked".into())
             }
-            Some(Replication { replicas: 0, .. }) => Standing::Good("no replicas are attached".into()),
-            Some(Replication { replicas, .. }) => Standing::Limited(format!(
+            (_, None) => Standing::Unknown("whether the server has replicas is unknown".into()),
+            (_, Some(0)) => Standing::Good("no replicas are attached".into()),
+            (_, Some(replicas)) => Standing::Limited(format!(
                 "replication is asynchronous: the promotion of a replica ({replicas} attached) loses what it has not \
                  yet received"
             )),
         }
     }
+
+    /// What a failover loses where replicas stand ready for it, whether they are attached at present or not.
+    pub(crate) fn failover(&self) -> Standing {
+        let attached = match self.replicas {
+            Some(replicas) => format!("{replicas} attached"),
+            None => "how many are attached is unknown".to_owned(),
+        };
+        Standing::Limited(format!(
+            "replication is asynchronous: a failover loses what the promoted replica has not yet received, so that a \
+             lock can be granted again ({attached})"
+        ))
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use redis::{ErrorKind, RedisError};
+
     use super::*;
 
     const INFO: &str = "# Server\r\nredis_version:7.0.15\r\ntcp_port:6379\r\n# Persistence\r\naof_enabled:1\r\n\
@@ -263,8 +313,34 @@ mod tests {
         assert!(matches!(facts(&[("maxmemory:0", "maxmemory:100")], &[]).eviction(), Standing::Good(_)));
         let copied = facts(&[("connected_slaves:0", "connected_slaves:2")], &[]);
         assert!(matches!(copied.replication(), Standing::Limited(words) if words.contains("(2 attached)")));
-        let replica = facts(&[("role:master", "role:slave")], &[]);
+        let replica = Facts { role: Some(Role::Replica), ..facts(&[], &[]) };
         assert!(matches!(replica.replication(), Standing::Limited(words) if words.contains("is a replica")));
+        for ready in [facts(&[], &[]), copied, Facts::default()] {
+            let failover = ready.failover();
+            assert!(matches!(&failover, Standing::Limited(words) if words.contains("granted again")));
+        }
+    }
+
+    #[test]
+    fn every_user_is_told_the_role() {
+        let answer = |role: &str, protocol: fn(Vec<(Value, Value)>) -> Value| {
+            let text = |text: &str| Value::BulkString(text.into());
+            Ok(protocol(vec![
+                (text("proto"), Value::Int(3)),
+                (text("mode"), text("standalone")),
+                (text("role"), text(role)),
+                (text("modules"), Value::Array(Vec::new())),
+            ]))
+        };
+        let resp2 = |pairs: Vec<(Value, Value)>| {
+            Value::Array(pairs.into_iter().flat_map(|(key, value)| [key, value]).collect())
+        };
+        for protocol in [Value::Map, resp2] {
+            assert_eq!(Role::of(answer("master", protocol)), Some(Role::Primary));
+            assert_eq!(Role::of(answer("replica", protocol)), Some(Role::Replica));
+        }
+        assert_eq!(Role::of(Ok(Value::Okay)), None);
+        assert_eq!(Role::of(Err(RedisError::from((ErrorKind::Client, "no answer")))), None);
     }
 
     #[test]

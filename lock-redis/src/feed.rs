@@ -6,11 +6,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use lock_core::Name;
-use lock_core::driver::{Audience, Missed, Notice, Source, SourceError, Wakes};
+use lock_core::driver::{Audience, Context, Missed, Notice, Slot, Source, SourceError, Wakes};
 use redis::aio::{PubSubSink, PubSubStream};
 use redis::{Msg, RedisError, Value};
 
 use crate::errors;
+use crate::finder::Finder;
+use crate::follow::{Followed, Follower, broken};
+use crate::link::Connector;
 use crate::profile::Profile;
 
 /// The name of a channel on the server.
@@ -51,10 +54,10 @@ impl Topic {
     }
 }
 
-/// The channels of one server.
+/// The channels of the server on which locks are taken.
 #[derive(Debug)]
 pub(crate) struct Channels {
-    client: redis::Client,
+    follower: Follower,
     profile: Arc<Profile>,
 }
 
@@ -63,12 +66,26 @@ pub(crate) struct Connection {
     sink: PubSubSink,
     messages: PubSubStream,
     topics: HashMap<Channel, Topic>,
+    /// `None`: there is only one server.
+    followed: Option<Followed>,
 }
 
 impl Channels {
-    /// `client` speaks RESP2.
-    pub(crate) fn new(client: redis::Client, profile: Arc<Profile>) -> Channels {
-        Channels { client, profile }
+    pub(crate) fn new(
+        finder: Arc<Finder>,
+        links: Arc<Slot<Connector>>,
+        profile: Arc<Profile>,
+        context: &Context,
+    ) -> Channels {
+        Channels { follower: Follower::new(finder, links, context), profile }
+    }
+
+    /// Returns when the connection is to be left for one to another server.
+    async fn left(&self, followed: &mut Option<Followed>) -> SourceError {
+        match followed {
+            Some(followed) => self.follower.left(followed).await,
+            None => std::future::pending().await,
+        }
     }
 }
 
@@ -85,8 +102,9 @@ impl Source for Channels {
     }
 
     async fn open(&self) -> Result<Connection, SourceError> {
-        let (sink, messages) = self.client.get_async_pubsub().await.map_err(broken)?.split();
-        Ok(Connection { sink, messages, topics: HashMap::new() })
+        let (connection, followed) = self.follower.open().await?;
+        let (sink, messages) = connection.split();
+        Ok(Connection { sink, messages, topics: HashMap::new(), followed })
     }
 
     async fn subscribe(&self, connection: &mut Connection, topics: &[Topic]) -> Result<Missed, SourceError> {
@@ -103,7 +121,12 @@ impl Source for Channels {
     }
 
     async fn next(&self, connection: &mut Connection) -> Result<Notice, SourceError> {
-        let Some(message) = connection.messages.next().await else {
+        let message = tokio::select! {
+            biased;
+            message = connection.messages.next() => message,
+            left = self.left(&mut connection.followed) => return Err(left),
+        };
+        let Some(message) = message else {
             return Err(SourceError::Broken("the subscription connection broke".to_owned()));
         };
         let topic = connection.topics.get(message.get_channel_name().as_bytes());
@@ -113,9 +136,13 @@ impl Source for Channels {
     async fn check(&self, connection: &mut Connection) -> Result<Missed, SourceError> {
         match connection.sink.ping::<Value>().await {
             // Another error is an answer all the same: the user may not ping.
-            Err(e) if errors::ends_connection(&e) => Err(broken(e)),
-            _ => Ok(Missed::Nothing),
+            Err(e) if errors::ends_connection(&e) => return Err(broken(e)),
+            _ => {}
         }
+        if let Some(followed) = &mut connection.followed {
+            self.follower.check(followed).await?;
+        }
+        Ok(Missed::Nothing)
     }
 
     /// Only the channel of a name shows how waiters learn of a release, not the channel of revokes.
@@ -131,10 +158,6 @@ fn refused_or_broken(error: RedisError) -> SourceError {
         true => SourceError::Refused(REFUSED.to_owned()),
         false => broken(error),
     }
-}
-
-fn broken(error: RedisError) -> SourceError {
-    SourceError::Broken(errors::connecting(error).message().to_owned())
 }
 
 const REFUSED: &str = "the server's access rules forbid this user to subscribe to the lock's channel; waiters ask \

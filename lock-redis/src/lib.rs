@@ -1,4 +1,4 @@
-//! Locks on one Redis (6.2 or later) or Valkey server.
+//! Locks on one Redis (6.2 or later) or Valkey server, or on a primary with replicas, with Sentinel or without.
 //!
 //! A lock is a plain key with an expiry. The server sets it only if no client holds the lock, and `redis-cli get` shows
 //! it. The key of its fencing token and the channel on which its releases are published have names that begin with the
@@ -29,14 +29,19 @@ mod errors;
 mod facts;
 mod feed;
 mod fence;
+mod finder;
+mod follow;
 mod layout;
 mod link;
 #[doc(hidden)]
 pub mod node;
 mod profile;
+mod race;
 mod redisson;
 mod scripts;
+mod sentinels;
 mod server;
+mod servers;
 mod settings;
 mod side;
 mod value;

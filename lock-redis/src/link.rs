@@ -7,21 +7,32 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{Call, Connect, Drift, ServerClock};
-use lock_core::{Clock, Effect, Result};
+use lock_core::{Clock, Result};
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, PushInfo, PushKind, RedisResult, Value};
+use redis::{AsyncConnectionConfig, Client, Cmd, ProtocolVersion, PushInfo, PushKind, RedisResult, Value};
+use tokio::sync::watch;
 
 use crate::calls::Calls;
 use crate::errors;
 use crate::facts::Facts;
+use crate::finder::{self, Finder};
 use crate::profile::Profile;
 
 /// Opens connections to the server, and records what each of them shows of it.
 pub(crate) struct Connector {
-    pub(crate) client: redis::Client,
+    pub(crate) finder: Arc<Finder>,
     pub(crate) profile: Arc<Profile>,
     /// How long opening a connection may take.
     pub(crate) patience: Duration,
+    /// Where the newest connection leads.
+    pub(crate) newest: watch::Sender<Option<Site>>,
+}
+
+/// A server, as far as one is distinguished from another that takes its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Site {
+    pub(crate) address: String,
+    run: Option<String>,
 }
 
 #[async_trait]
@@ -31,9 +42,9 @@ impl Connect for Connector {
     /// Takes as long as the client's patience, though a call may have less: a node of several has 50 ms for an answer.
     async fn connect(&self, call: &Call) -> Result<Link> {
         let opening = Call::begin(call.clock(), self.patience);
-        let link = opening.within(Link::open(&self.client, opening.clock())).await;
-        let link = link.unwrap_or_else(|| Err(opening.out_of_time(Effect::NotApplied)))?;
+        let link = self.finder.connect(&opening).await?;
         self.profile.learn(&link.facts);
+        self.newest.send_replace(Some(link.site.clone()));
         Ok(link)
     }
 
@@ -50,25 +61,31 @@ pub(crate) struct Link {
     closed: Arc<AtomicBool>,
     server: Mutex<ServerClock>,
     pub(crate) facts: Facts,
+    pub(crate) site: Site,
+    /// Opens further connections to the same server.
+    client: Client,
 }
 
 impl Link {
     /// Connects, and asks the server for its time and its facts. Has no time limit of its own: the caller sets one.
-    async fn open(client: &redis::Client, clock: &Clock) -> Result<Link> {
-        #[cfg(feature = "tls")]
-        if matches!(client.get_connection_info().addr(), redis::ConnectionAddr::TcpTls { .. }) {
-            lock_core::driver::check_tls_provider()?;
-        }
+    pub(crate) async fn open(client: &Client, clock: &Clock) -> Result<Link> {
+        check_tls(client)?;
         let closed = Arc::new(AtomicBool::new(false));
         let mut connection = connect(client, closed.clone()).await.map_err(errors::connecting)?;
         let (now, facts) = Facts::read(&mut connection).await?;
         let server = Mutex::new(ServerClock::new(now, clock.now()));
-        Ok(Link { calls: Calls::new(connection), closed, server, facts })
+        let site = Site { address: finder::address(client), run: facts.run.clone() };
+        Ok(Link { calls: Calls::new(connection), closed, server, facts, site, client: client.clone() })
     }
 
     /// Sends a command and waits for the answer. An error that the server answered is an error here.
     pub(crate) async fn send(&self, command: &Cmd) -> RedisResult<Value> {
         self.calls.send(command).await
+    }
+
+    /// Returns how further connections to the same server are opened.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
     }
 
     fn is_closed(&self) -> bool {
@@ -97,7 +114,23 @@ impl Link {
     }
 }
 
-async fn connect(client: &redis::Client, closed: Arc<AtomicBool>) -> RedisResult<MultiplexedConnection> {
+/// Checks that TLS works in this program, if the server is reached by it.
+#[cfg(feature = "tls")]
+pub(crate) fn check_tls(client: &Client) -> Result<()> {
+    match client.get_connection_info().addr() {
+        redis::ConnectionAddr::TcpTls { .. } => lock_core::driver::check_tls_provider(),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(not(feature = "tls"))]
+pub(crate) fn check_tls(_: &Client) -> Result<()> {
+    Ok(())
+}
+
+/// Opens a connection that reports its end. RESP3, because only with it does redis report the end of a connection on
+/// which no command is under way.
+async fn connect(client: &Client, closed: Arc<AtomicBool>) -> RedisResult<MultiplexedConnection> {
     let notice = move |push: PushInfo| {
         if push.kind == PushKind::Disconnection {
             closed.store(true, Ordering::Release);
@@ -109,5 +142,12 @@ async fn connect(client: &redis::Client, closed: Arc<AtomicBool>) -> RedisResult
         .set_connection_timeout(None)
         .set_response_timeout(None)
         .set_push_sender(notice);
-    client.get_multiplexed_async_connection_with_config(&config).await
+    speaking(client, ProtocolVersion::RESP3)?.get_multiplexed_async_connection_with_config(&config).await
+}
+
+/// Returns the same client with another version of the protocol.
+pub(crate) fn speaking(client: &Client, protocol: ProtocolVersion) -> RedisResult<Client> {
+    let server = client.get_connection_info().clone();
+    let login = server.redis_settings().clone().set_protocol(protocol);
+    Client::open(server.set_redis_settings(login))
 }

@@ -13,6 +13,7 @@ use crate::feed::Topic;
 use crate::link::Link;
 use crate::scripts::unexpected;
 use crate::server::Server;
+use crate::servers::Servers;
 use crate::settings::Redis;
 use crate::side::side_key;
 use crate::value::Seen;
@@ -66,9 +67,15 @@ pub struct ScriptAnswer {
 
 impl Node {
     /// Creates a node for a server that has not been asked anything yet. `registry` is shared with the other nodes.
+    /// `Invalid` for a primary with replicas.
     pub fn new(redis: Redis, context: Context, registry: Arc<VoteRegistry>) -> Result<Node> {
-        let address = redis.address().into();
-        let database = redis.connection.redis_settings().db();
+        if !matches!(redis.servers, Servers::One(_)) {
+            return Err(Error::invalid(format!(
+                "{}: a node is one server, and no replica takes its place",
+                redis.address()
+            )));
+        }
+        let (address, database) = (redis.address().into(), redis.servers.login().db());
         Ok(Node { server: Arc::new(Server::new(redis, context)?), address, database, registry })
     }
 

@@ -6,14 +6,42 @@ use std::time::Duration;
 use lock_core::Info;
 use lock_core::driver::{CurrentInfo, Fencing, Lease, Prefix, Wakes};
 
-use crate::facts::Facts;
+use crate::facts::{Facts, Standing};
 use crate::layout::Layout;
+use crate::servers::Servers;
 
 /// The driver's [`Info`], updated with each new connection.
 #[derive(Debug)]
 pub(crate) struct Profile {
     current: CurrentInfo,
     layout: Layout,
+    successor: Successor,
+}
+
+/// Whether another server may take the place of the one that is locked on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Successor {
+    /// The client knows of none.
+    None,
+    /// The client goes to the replica that was promoted.
+    Replica,
+}
+
+impl Successor {
+    pub(crate) fn among(servers: &Servers) -> Successor {
+        match servers {
+            Servers::One(_) => Successor::None,
+            Servers::Copies(_) | Servers::Watched(_) => Successor::Replica,
+        }
+    }
+
+    /// Returns what a failover loses.
+    pub(crate) fn loses(self, facts: &Facts) -> Standing {
+        match self {
+            Successor::None => facts.replication(),
+            Successor::Replica => facts.failover(),
+        }
+    }
 }
 
 /// How far the server's clock may fall back: the server forgets a token this long after the time that the token stands
@@ -28,10 +56,11 @@ const CLOCK: &str = "the server's wall clock. Two holders are possible for the t
     primary's. Its rate and the client's must agree within 1 % (chrony: maxslewrate 5000 at most)";
 
 impl Profile {
-    pub(crate) fn new(address: String, database: i64, prefix: &Prefix, layout: Layout) -> Profile {
-        let info = describe(address, layout, &Facts::default(), Wakes::Pushed);
-        let current = CurrentInfo::new(info, format!("{database} {}", prefix.as_str()));
-        Profile { current, layout }
+    pub(crate) fn new(servers: &Servers, prefix: &Prefix, layout: Layout) -> Profile {
+        let successor = Successor::among(servers);
+        let info = describe(servers.address(), layout, successor, &Facts::default(), Wakes::Pushed);
+        let current = CurrentInfo::new(info, format!("{} {}", servers.login().db(), prefix.as_str()));
+        Profile { current, layout, successor }
     }
 
     pub(crate) fn get(&self) -> Arc<Info> {
@@ -41,8 +70,13 @@ impl Profile {
     /// Takes over what a new connection reported: the server behind it may be another one.
     pub(crate) fn learn(&self, facts: &Facts) {
         self.current.learn(facts.run.as_deref(), |info| {
-            describe(info.server.clone(), self.layout, facts, info.wakes)
+            describe(info.server.clone(), self.layout, self.successor, facts, info.wakes)
         });
+    }
+
+    /// Returns whether another server may take the place of the present one.
+    pub(crate) fn successor(&self) -> Successor {
+        self.successor
     }
 
     /// Records whether the server granted or refused a subscription.
@@ -53,9 +87,9 @@ impl Profile {
     }
 }
 
-fn describe(server: String, layout: Layout, facts: &Facts, wakes: Wakes) -> Info {
-    let (persistence, eviction, replication) = (facts.persistence(), facts.eviction(), facts.replication());
-    let losses = format!("{}; {}; {}", persistence.words(), eviction.words(), replication.words());
+fn describe(server: String, layout: Layout, successor: Successor, facts: &Facts, wakes: Wakes) -> Info {
+    let (persistence, eviction, failover) = (facts.persistence(), facts.eviction(), successor.loses(facts));
+    let losses = format!("{}; {}; {}", persistence.words(), eviction.words(), failover.words());
     let mut info = Info::new(
         "redis",
         server,
@@ -98,25 +132,45 @@ fn whose_tokens(layout: Layout) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use lock_core::driver::Location;
+
     use super::*;
+
+    fn profile(url: &str) -> Profile {
+        let servers = Servers::take(&mut Location::parse(url).unwrap()).unwrap();
+        Profile::new(&servers, &Prefix::new("app:").unwrap(), Layout::Own)
+    }
 
     #[test]
     fn what_is_learned_of_one_thing_leaves_the_other() {
-        let profile = Profile::new("h:1".into(), 2, &Prefix::new("app:").unwrap(), Layout::Own);
+        let profile = profile("redis://h:1/2");
         assert_eq!(profile.get().wakes, Wakes::Pushed);
         profile.learn_wakes(Wakes::Polled);
         profile.learn(&Facts::default());
-        assert_eq!((profile.get().wakes, profile.get().server.as_str()), (Wakes::Polled, "h:1"));
+        assert_eq!((profile.get().wakes, profile.get().server.as_str()), (Wakes::Polled, "h:1 (database 2)"));
         assert!(profile.get().fencing.to_string().contains("3600s"));
         assert!(profile.get().data_loss.contains("unknown"));
     }
 
     #[test]
     fn the_server_is_known_by_its_run() {
-        let profile = Profile::new("h:1".into(), 2, &Prefix::new("app:").unwrap(), Layout::Own);
+        let profile = profile("redis://h:1/2");
         assert_eq!(profile.get().identity, None, "no server has been asked yet");
         profile.learn(&Facts { run: Some("f00d".into()), ..Facts::default() });
         profile.learn_wakes(Wakes::Polled);
         assert_eq!(profile.get().identity.as_deref(), Some("f00d 2 app:"));
+    }
+
+    #[test]
+    fn a_failover_loses_grants_whether_replicas_are_attached_or_not() {
+        for url in ["redis://a,b", "redis+sentinel://a/m"] {
+            let profile = profile(url);
+            for facts in [Facts::default(), Facts { replicas: Some(0), ..Facts::default() }] {
+                profile.learn(&facts);
+                let told = profile.get().data_loss.clone();
+                assert!(told.contains("a failover loses"), "{url}: {told}");
+            }
+        }
+        assert!(!profile("redis://a").get().data_loss.contains("a failover loses"));
     }
 }

@@ -1,15 +1,17 @@
 //! The server as the claims see it: one connection, opened when it is needed and replaced when it is no longer usable,
-//! and calls on it that end in time.
+//! and calls on it that end in time. Of several servers it is the primary; which one that is, is asked at each connection.
 
 use std::pin::pin;
 use std::sync::Arc;
 
 use lock_core::driver::{Call, Context, Feed, Prefix, Slot, Subscription};
 use lock_core::{Clock, Effect, Name, Random, Result};
-use redis::{Cmd, ErrorKind, ProtocolVersion, RedisResult, ServerErrorKind, Value};
+use redis::{Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
+use tokio::sync::watch;
 
 use crate::errors;
 use crate::feed::{Channels, Topic};
+use crate::finder::Finder;
 use crate::layout::{Keys, Layout};
 use crate::link::{Connector, Link};
 use crate::profile::Profile;
@@ -26,22 +28,21 @@ pub(crate) struct Server {
     pub(crate) layout: Layout,
     pub(crate) profile: Arc<Profile>,
     pub(crate) feed: Feed<Channels>,
-    links: Slot<Connector>,
+    pub(crate) finder: Arc<Finder>,
+    links: Arc<Slot<Connector>>,
 }
 
 impl Server {
     pub(crate) fn new(redis: Redis, context: Context) -> Result<Server> {
-        let database = redis.connection.redis_settings().db();
-        let profile = Arc::new(Profile::new(redis.address(), database, &redis.common.prefix, redis.layout));
-        // RESP3, because only with it does redis report the end of a connection on which no command is under way.
-        let speaking = |protocol| {
-            let login = redis.connection.redis_settings().clone().set_protocol(protocol);
-            redis::Client::open(redis.connection.clone().set_redis_settings(login))
-                .map_err(errors::connecting)
-        };
-        let client = speaking(ProtocolVersion::RESP3)?;
-        let channels = Channels::new(speaking(ProtocolVersion::RESP2)?, profile.clone());
-        let connector = Connector { client, profile: profile.clone(), patience: context.patience };
+        let profile = Arc::new(Profile::new(&redis.servers, &redis.common.prefix, redis.layout));
+        let finder = Arc::new(Finder::new(redis.servers)?);
+        let links = Arc::new(Slot::new(Connector {
+            finder: finder.clone(),
+            profile: profile.clone(),
+            patience: context.patience,
+            newest: watch::Sender::default(),
+        }));
+        let channels = Channels::new(finder.clone(), links.clone(), profile.clone(), &context);
         Ok(Server {
             feed: Feed::new(channels, context.clone()),
             clock: context.clock,
@@ -49,7 +50,8 @@ impl Server {
             prefix: redis.common.prefix,
             layout: redis.layout,
             profile,
-            links: Slot::new(connector),
+            finder,
+            links,
         })
     }
 

@@ -1,16 +1,14 @@
 //! How a server is reached: by a URL, or by redis' own options.
 
-use std::time::Duration;
-
 use lock_core::driver::{CommonParameters, Location, Opening, Prefix};
 use lock_core::{Client, Error, Options, Result};
-use redis::io::tcp::socket2::TcpKeepalive;
-use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
+use redis::{ConnectionAddr, ConnectionInfo};
 
 use crate::driver::RedisDriver;
 use crate::layout::Layout;
+use crate::servers::{Servers, with_sockets_that_notice};
 
-/// A Redis or Valkey server, and how to reach it.
+/// A Redis or Valkey server, or a primary with its replicas, and how to reach it.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -21,12 +19,13 @@ use crate::layout::Layout;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Redis {
-    pub(crate) connection: ConnectionInfo,
+    pub(crate) servers: Servers,
     pub(crate) common: CommonParameters,
     pub(crate) layout: Layout,
 }
 
-const PARAMETERS: &str = "prefix, patience, lazy, layout, fenced; with rediss:// also ca, cert, key; with unix:// also db, user, pass";
+const PARAMETERS: &str = "prefix, patience, lazy, layout, fenced; with rediss:// also ca, cert, key; with unix:// also db, user, pass; with \
+     redis+sentinel:// also sentinel_user, sentinel_password";
 
 impl Redis {
     /// Parses a URL.
@@ -34,11 +33,16 @@ impl Redis {
     /// `redis://[user:password@]host[:port][/db]`, `rediss://…` for TLS, `unix:///path/to/socket`; `valkey://`,
     /// `valkeys://`, `redis+unix://` and `valkey+unix://` mean the same.
     ///
+    /// `redis://host1,host2,host3` names a primary and its replicas, in any order: the client takes the one that is the
+    /// primary. `redis+sentinel://[user:password@]host1[:26379],host2,…/name[/db]` names sentinels, and the name of the
+    /// primary in their configuration; `rediss+sentinel://` reaches sentinels and servers by TLS. `valkey+sentinel://`
+    /// and `valkeys+sentinel://` mean the same. The user and the password are the servers'.
+    ///
     /// Parameters: `prefix` (put before every name on the server), `patience` (how long one request may take),
     /// `lazy=true` (opening doesn't wait for the server); `layout=redisson` ([`Layout::Redisson`], and with `fenced=true`
     /// as well [`Layout::RedissonFenced`]); with TLS `ca` (a PEM file of the roots to trust instead of
     /// the public ones), `cert` and `key` (PEM files of the client's certificate); on a Unix socket `db`, `user`,
-    /// `pass`.
+    /// `pass`; with sentinels `sentinel_user`, `sentinel_password`.
     ///
     /// # Errors
     ///
@@ -47,17 +51,18 @@ impl Redis {
     pub fn from_url(url: &str) -> Result<Redis> {
         let mut url = Location::parse(url)?;
         url.refuse_fragment()?;
-        let connection = parse_base(&url)?;
-        let mut redis = Redis::from(connection);
-        redis.common = url.take_common()?;
-        redis.layout = take_layout(&mut url)?;
-        match redis.connection.addr() {
-            ConnectionAddr::Unix(_) => redis.take_login(&mut url)?,
-            ConnectionAddr::TcpTls { .. } => redis.take_certificates(&mut url)?,
-            _ => {}
+        let mut servers = Servers::take(&mut url)?;
+        if servers.use_tls() {
+            servers = with_certificates(servers, &mut url)?;
         }
+        if let Servers::One(server) = &mut servers
+            && matches!(server.addr(), ConnectionAddr::Unix(_))
+        {
+            take_login(server, &mut url)?;
+        }
+        let (common, layout) = (url.take_common()?, take_layout(&mut url)?);
         url.finish(PARAMETERS)?;
-        Ok(redis)
+        Ok(Redis { servers, common, layout })
     }
 
     /// Puts `prefix` before every name on the server.
@@ -88,7 +93,7 @@ impl Redis {
 
     /// Opens a client.
     ///
-    /// Unless lazy, it waits until the server has answered, for one patience at most. It has to be called inside a
+    /// Unless lazy, it waits until the server has answered, of several the primary, for one patience at most. It has to be called inside a
     /// tokio runtime, unless the options are [`dedicated`](Options::dedicated).
     ///
     /// # Errors
@@ -105,54 +110,10 @@ impl Redis {
         options.open("redis", &address, |context| RedisDriver::open(self, context)).await
     }
 
-    /// Returns the server's address and database, for people; without user and password.
+    /// Returns the server's address and database, for people; without user and password. Of several servers, all
+    /// addresses; of sentinels, theirs and the primary's name.
     pub fn address(&self) -> String {
-        match self.connection.redis_settings().db() {
-            0 => self.connection.addr().to_string(),
-            db => format!("{} (database {db})", self.connection.addr()),
-        }
-    }
-
-    /// Reads the database, the user and the password from the parameters: the URL of a Unix socket has no other place
-    /// for them.
-    fn take_login(&mut self, url: &mut Location) -> Result<()> {
-        let mut login = self.connection.redis_settings().clone();
-        if let Some(db) = url.take("db") {
-            let wrong = |_| Error::invalid(format!("{}: not a database number", url.shown("db", &db)));
-            login = login.set_db(db.parse().map_err(wrong)?);
-        }
-        if let Some(user) = url.take("user") {
-            login = login.set_username(user);
-        }
-        if let Some(password) = url.take("pass") {
-            login = login.set_password(password);
-        }
-        self.connection = self.connection.clone().set_redis_settings(login);
-        Ok(())
-    }
-
-    #[cfg(feature = "tls")]
-    fn take_certificates(&mut self, url: &mut Location) -> Result<()> {
-        use lock_core::driver::{CertificateNames, Certificates, ClientCertificate};
-
-        let Certificates { ca, client, .. } = url.take_certificates(&CertificateNames::default())?;
-        let root_cert = ca.map(|ca| ca.text().into());
-        let client_tls = client.map(|ClientCertificate { cert, key, .. }| redis::ClientTlsConfig {
-            client_cert: cert.text().into(),
-            client_key: key.text().into(),
-        });
-        if root_cert.is_some() || client_tls.is_some() {
-            let certificates = redis::TlsCertificates { client_tls, root_cert };
-            let client = redis::Client::build_with_tls(self.connection.clone(), certificates)
-                .map_err(|e| Error::invalid(format!("ca, cert or key: {e}")).with_source(e))?;
-            self.connection = client.get_connection_info().clone();
-        }
-        Ok(())
-    }
-
-    #[cfg(not(feature = "tls"))]
-    fn take_certificates(&mut self, _: &mut Location) -> Result<()> {
-        Err(without_tls())
+        self.servers.address()
     }
 }
 
@@ -160,8 +121,8 @@ impl From<ConnectionInfo> for Redis {
     /// Takes a server as redis' own options describe it, without a prefix and not lazy. Its sockets always get nodelay.
     /// They get keepalive and a user timeout unless the options set their own.
     fn from(connection: ConnectionInfo) -> Redis {
-        let connection = with_sockets_that_notice(connection);
-        Redis { connection, common: CommonParameters::default(), layout: Layout::default() }
+        let servers = Servers::One(with_sockets_that_notice(connection));
+        Redis { servers, common: CommonParameters::default(), layout: Layout::default() }
     }
 }
 
@@ -170,6 +131,50 @@ impl From<&redis::Client> for Redis {
     fn from(client: &redis::Client) -> Redis {
         Redis::from(client.get_connection_info().clone())
     }
+}
+
+/// Reads the database, the user and the password from the parameters: the URL of a Unix socket has no other place for
+/// them.
+fn take_login(server: &mut ConnectionInfo, url: &mut Location) -> Result<()> {
+    let mut login = server.redis_settings().clone();
+    if let Some(db) = url.take("db") {
+        let wrong = |_| Error::invalid(format!("{}: not a database number", url.shown("db", &db)));
+        login = login.set_db(db.parse().map_err(wrong)?);
+    }
+    if let Some(user) = url.take("user") {
+        login = login.set_username(user);
+    }
+    if let Some(password) = url.take("pass") {
+        login = login.set_password(password);
+    }
+    *server = server.clone().set_redis_settings(login);
+    Ok(())
+}
+
+#[cfg(feature = "tls")]
+fn with_certificates(servers: Servers, url: &mut Location) -> Result<Servers> {
+    use lock_core::driver::{CertificateNames, Certificates, ClientCertificate};
+
+    let Certificates { ca, client, .. } = url.take_certificates(&CertificateNames::default())?;
+    let root_cert = ca.map(|ca| ca.text().into());
+    let client_tls = client.map(|ClientCertificate { cert, key, .. }| redis::ClientTlsConfig {
+        client_cert: cert.text().into(),
+        client_key: key.text().into(),
+    });
+    if root_cert.is_none() && client_tls.is_none() {
+        return Ok(servers);
+    }
+    let certificates = redis::TlsCertificates { client_tls, root_cert };
+    servers.try_map(|server| {
+        let client = redis::Client::build_with_tls(server, certificates.clone())
+            .map_err(|e| Error::invalid(format!("ca, cert or key: {e}")).with_source(e))?;
+        Ok(client.get_connection_info().clone())
+    })
+}
+
+#[cfg(not(feature = "tls"))]
+fn with_certificates(_: Servers, _: &mut Location) -> Result<Servers> {
+    Err(crate::servers::without_tls())
 }
 
 fn take_layout(url: &mut Location) -> Result<Layout> {
@@ -189,36 +194,6 @@ fn take_layout(url: &mut Location) -> Result<Layout> {
     }
 }
 
-fn parse_base(url: &Location) -> Result<ConnectionInfo> {
-    #[cfg(not(feature = "tls"))]
-    if matches!(url.scheme(), "rediss" | "valkeys") {
-        return Err(without_tls());
-    }
-    // The errors of this parser name the part that is wrong, never the URL.
-    url.base().into_connection_info().map_err(|e| Error::invalid(format!("no Redis URL: {e}")).with_source(e))
-}
-
-#[cfg(not(feature = "tls"))]
-fn without_tls() -> Error {
-    Error::unsupported("this build of lock-redis can't do TLS: its feature `tls` is off")
-}
-
-/// How long a peer may be silent before its connection counts as dead. No call waits for this: a dead connection is to
-/// be noticed before a call needs it.
-const SILENCE: Duration = Duration::from_secs(10);
-
-fn with_sockets_that_notice(connection: ConnectionInfo) -> ConnectionInfo {
-    let mut tcp = connection.tcp_settings().clone().set_nodelay(true);
-    if tcp.keepalive().is_none() {
-        tcp = tcp.set_keepalive(TcpKeepalive::new().with_time(SILENCE).with_interval(SILENCE / 4));
-    }
-    #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
-    if tcp.user_timeout().is_none() {
-        tcp = tcp.set_user_timeout(SILENCE);
-    }
-    connection.set_tcp_settings(tcp)
-}
-
 #[cfg(test)]
 mod tests {
     use lock_core::ErrorKind;
@@ -230,7 +205,7 @@ mod tests {
         let redis =
             Redis::from_url("redis://deploy:s%40crt@host:7000/3?prefix=app%3A&patience=250ms&lazy=true")
                 .unwrap();
-        let login = redis.connection.redis_settings();
+        let login = redis.servers.login();
         assert_eq!(redis.address(), "host:7000 (database 3)");
         assert_eq!((login.username(), login.password(), login.db()), (Some("deploy"), Some("s@crt"), 3));
         let mut expected = CommonParameters::default();
@@ -238,8 +213,9 @@ mod tests {
         expected.patience = Some(Duration::from_millis(250));
         expected.opening = Opening::Lazy;
         assert_eq!(redis.common, expected);
-        assert!(redis.connection.tcp_settings().nodelay());
-        assert!(redis.connection.tcp_settings().keepalive().is_some());
+        let Servers::One(server) = &redis.servers else { panic!("{redis:?}") };
+        assert!(server.tcp_settings().nodelay());
+        assert!(server.tcp_settings().keepalive().is_some());
         assert_eq!(Redis::from_url("valkey://[::1]").unwrap().address(), "::1:6379");
     }
 
@@ -258,7 +234,7 @@ mod tests {
         for scheme in ["unix", "redis+unix", "valkey+unix"] {
             let redis =
                 Redis::from_url(&format!("{scheme}:///run/r.sock?db=2&user=u&pass=p%20w&prefix=a")).unwrap();
-            let login = redis.connection.redis_settings();
+            let login = redis.servers.login();
             assert_eq!(redis.address(), "/run/r.sock (database 2)");
             assert_eq!((login.username(), login.password()), (Some("u"), Some("p w")));
         }
@@ -317,7 +293,7 @@ mod tests {
         let client = redis::Client::open("redis://u:p@h:1234/5").unwrap();
         let redis = Redis::from(&client).prefix("a:").unwrap();
         assert_eq!(redis.address(), "h:1234 (database 5)");
-        assert_eq!(redis.connection.redis_settings().password(), Some("p"));
+        assert_eq!(redis.servers.login().password(), Some("p"));
         assert_eq!((redis.common.prefix.as_str(), redis.common.opening), ("a:", Opening::Waits));
     }
 }

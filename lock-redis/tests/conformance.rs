@@ -1,5 +1,7 @@
 //! Runs the conformance suite on Redis and Valkey.
 
+#[path = "conformance/admin.rs"]
+mod admin;
 #[path = "conformance/backend.rs"]
 mod backend;
 

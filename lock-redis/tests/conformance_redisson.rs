@@ -1,5 +1,7 @@
 //! Runs the conformance suite on Redis and Valkey, with locks that are stored as Redisson stores them.
 
+#[path = "conformance/admin.rs"]
+mod admin;
 #[path = "conformance/backend.rs"]
 mod backend;
 

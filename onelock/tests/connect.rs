@@ -3,12 +3,13 @@
 use lock_conformance::timing::still_held;
 use onelock::{Error, ErrorKind};
 
-const SCHEMES: [&str; 13] = [
+const SCHEMES: [&str; 14] = [
     "memory",
     "memory+queue",
     "memory+register",
     "redis",
     "rediss",
+    "redis+sentinel",
     "redis+unix",
     "unix",
     "valkey",
@@ -91,6 +92,8 @@ async fn a_server_that_is_not_there_is_unavailable() {
     for url in [
         "redis://127.0.0.1:1",
         "valkey://127.0.0.1:1",
+        "redis://127.0.0.1:1,127.0.0.1:2",
+        "redis+sentinel://127.0.0.1:1,127.0.0.1:2/mymaster",
         "redis+unix:///no/such/socket",
         "unix:///no/such/socket",
     ] {

@@ -10,7 +10,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-const SCHEMES: [&str; 21] = [
+const SCHEMES: [&str; 25] = [
     "etcd",
     "etcds",
     "gopher",
@@ -21,14 +21,18 @@ const SCHEMES: [&str; 21] = [
     "postgres",
     "postgresql",
     "redis",
+    "redis+sentinel",
     "redis+unix",
     "rediss",
+    "rediss+sentinel",
     "redlock",
     "redlocks",
     "unix",
     "valkey",
+    "valkey+sentinel",
     "valkey+unix",
     "valkeys",
+    "valkeys+sentinel",
     "zk",
     "zks",
     "",
@@ -70,7 +74,7 @@ const BETWEEN: [&str; 28] = [
 ];
 
 /// Parameters of the backends. After a `&`, a part of a password could be taken for one of them.
-const PARAMETERS: [&str; 21] = [
+const PARAMETERS: [&str; 23] = [
     "authSource",
     "boot",
     "ca",
@@ -84,6 +88,8 @@ const PARAMETERS: [&str; 21] = [
     "mechanism",
     "node_patience",
     "patience",
+    "sentinel_password",
+    "sentinel_user",
     "session",
     "sslcert",
     "ssl-mode",
@@ -95,13 +101,15 @@ const PARAMETERS: [&str; 21] = [
 ];
 
 /// Where the password stands in the URL, and what may follow it.
-const SHAPES: [&str; 10] = [
+const SHAPES: [&str; 12] = [
     "://user:PASSWORD@127.0.0.1:1",
     "://:PASSWORD@127.0.0.1:1/0",
     "://user:PASSWORD@127.0.0.1:1,127.0.0.1:2,127.0.0.1:3/0?colour=red",
     "://user:PASSWORD@127.0.0.1:x",
     "://user:PASSWORD@",
     "://user:PASSWORD@127.0.0.1:1?authMechanism=none",
+    "://user:PASSWORD@127.0.0.1:1,127.0.0.1:2/mymaster/1",
+    "://127.0.0.1:1/mymaster?sentinel_user=u&sentinel_password=PASSWORD",
     "://127.0.0.1:1?user=u&pass=PASSWORD",
     "://127.0.0.1:1?user=u&password=PASSWORD&colour=red",
     ":///run/socket?user=u&pass=PASSWORD",
@@ -149,7 +157,8 @@ fn shown(url: &str) -> onelock::Result<String> {
         #[cfg(feature = "postgres")]
         "postgres" | "postgresql" => debug(onelock::postgres::Postgres::from_url(url)),
         #[cfg(feature = "redis")]
-        "redis" | "rediss" | "redis+unix" | "unix" | "valkey" | "valkeys" | "valkey+unix" => {
+        "redis" | "rediss" | "redis+unix" | "unix" | "valkey" | "valkeys" | "valkey+unix"
+        | "redis+sentinel" | "rediss+sentinel" | "valkey+sentinel" | "valkeys+sentinel" => {
             debug(onelock::redis::Redis::from_url(url))
         }
         #[cfg(feature = "redlock")]
@@ -184,6 +193,7 @@ async fn whatever_becomes_of_the_client() {
             "://user:Qz7kW%2FVx3jY@127.0.0.1:1",
             "://user:Qz7kW%2FVx3jY@127.0.0.1:1?lazy=true",
             "://user:Qz7kW%2FVx3jY@127.0.0.1:1,127.0.0.1:2,127.0.0.1:3",
+            "://user:Qz7kW%2FVx3jY@127.0.0.1:1/mymaster?sentinel_password=Qz7kW%2FVx3jY",
         ] {
             let options = Options::default().patience(Duration::from_millis(200));
             let text = match onelock::connect_with(&format!("{scheme}{rest}"), options).await {

@@ -1,6 +1,8 @@
 //! Redis, and Valkey, which has the same protocol and the same options.
 
 mod admin;
+mod replicas;
+mod sentinels;
 
 use std::io;
 use std::path::PathBuf;
@@ -14,6 +16,8 @@ use super::product::{Place, Product};
 use super::settings::{Persistence, Settings};
 
 pub use admin::RedisAdmin;
+pub use replicas::RedisReplicas;
+pub use sentinels::{RedisSentinel, RedisSentinels, SentinelSettings};
 
 /// Redis or Valkey, one server.
 #[derive(Debug)]
@@ -82,12 +86,24 @@ fn socket(place: &Place) -> PathBuf {
 /// Connects, and waits for an answer for a second at most.
 fn connect(url: &str) -> redis::RedisResult<redis::Connection> {
     let limit = Duration::from_secs(1);
-    // The parameters are for the backend, not for the server.
-    let server = url.split('?').next().unwrap_or(url);
+    // The parameters are for the backend, not for the server. Those of a socket are its login.
+    let is_socket = url.starts_with("redis+unix:");
+    let server = if is_socket { url } else { url.split('?').next().unwrap_or(url) };
     let connection = redis::Client::open(server)?.get_connection_with_timeout(limit)?;
     connection.set_read_timeout(Some(limit))?;
     connection.set_write_timeout(Some(limit))?;
     Ok(connection)
+}
+
+/// Returns the URL of a socket with a password.
+fn login(url: &str, password: Option<&str>) -> String {
+    password.map_or(url.to_owned(), |password| format!("{url}?pass={password}"))
+}
+
+/// Returns the value of one line of the answer to INFO; `None` if there is no such line, or no answer.
+fn line(url: &str, section: &str, name: &str) -> Option<String> {
+    let info: String = redis::cmd("INFO").arg(section).query(&mut connect(url).ok()?).ok()?;
+    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::to_owned))
 }
 
 fn greet(url: &str) -> redis::RedisResult<String> {

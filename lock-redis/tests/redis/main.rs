@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod access;
+mod copies;
 mod fence;
 mod foreign;
 mod grant;
@@ -10,6 +11,7 @@ mod harm;
 mod layout;
 mod reaching;
 mod redisson;
+mod sentinels;
 mod server;
 mod tls;
 mod together;
@@ -30,6 +32,17 @@ rules! {
         a_missing_right_is_named,
         a_user_held_to_some_keys_has_the_side_keys_too,
         a_check_of_the_rights_leaves_nothing_behind,
+    }
+    copies {
+        the_primary_is_found_wherever_it_stands,
+        no_replica_is_written_to,
+        the_successor_of_a_killed_primary_is_met_and_its_waiters_are_woken,
+        a_primary_that_was_demoted_is_left_and_wake_ups_with_it,
+        a_client_that_only_listens_leaves_a_demoted_primary,
+        a_silent_host_costs_a_part_of_the_patience,
+        what_all_hosts_refuse_is_rejected_without_a_password,
+        a_user_without_info_is_told_the_role_all_the_same,
+        a_list_is_no_node_of_redlock,
     }
     fence {
         a_stale_token_writes_nothing,
@@ -88,6 +101,16 @@ rules! {
         a_release_that_is_sent_again_has_the_same_answer,
         tokens_of_the_fenced_form_are_in_one_order_with_redissons,
         a_string_where_a_hash_should_be_is_refused_and_left_alone,
+    }
+    sentinels {
+        a_sentinel_is_not_believed_before_the_server,
+        a_name_that_they_do_not_know_is_a_clear_error,
+        both_sides_have_a_password_and_neither_is_shown,
+        without_sentinels_an_error_comes_in_time_and_an_open_client_goes_on,
+        a_primary_that_is_killed_under_load_has_a_successor_that_all_meet,
+        a_waiter_on_a_primary_that_stands_still_is_woken_through_its_successor,
+        a_holder_that_is_cut_off_with_its_primary_is_refused_at_the_resource,
+        a_failover_by_command_loses_nothing,
     }
     tls {
         the_roots_and_the_clients_certificate_are_the_urls,

@@ -88,11 +88,19 @@ impl Server {
     }
 
     async fn try_raw_in(&self, database: u16) -> redis::RedisResult<Raw> {
-        let client = redis::Client::open(self.url(&format!("/{database}"))).expect("a URL");
-        let config =
-            redis::AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
-        client.get_multiplexed_async_connection_with_config(&config).await.map(Raw)
+        try_raw_at(&self.url(&format!("/{database}"))).await
     }
+}
+
+/// Opens a connection to the server at this URL that does not go through the library.
+pub(crate) async fn raw_at(url: &str) -> Raw {
+    try_raw_at(url).await.expect("the server can be reached")
+}
+
+async fn try_raw_at(url: &str) -> redis::RedisResult<Raw> {
+    let client = redis::Client::open(url).expect("a URL");
+    let config = redis::AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
+    client.get_multiplexed_async_connection_with_config(&config).await.map(Raw)
 }
 
 /// Sends commands as one types them.

@@ -49,10 +49,10 @@ impl RedisAdmin {
         self.keys("not ends(key, 2)", endings).await
     }
 
-    /// Returns how many channels have subscribers.
+    /// Returns how many channels have subscribers, without the one on which sentinels meet.
     pub async fn channel_count(&mut self) -> u64 {
         let channels: Vec<Vec<u8>> = self.ask(redis::cmd("PUBSUB").arg("CHANNELS")).await;
-        channels.len() as u64
+        channels.iter().filter(|channel| *channel != b"__sentinel__:hello").count() as u64
     }
 
     /// Brings the end of every key nearer by `by`, except for keys that end with one of `kept`. A key without expiry stays

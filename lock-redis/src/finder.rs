@@ -1,0 +1,193 @@
+//! Finds the server on which locks are taken, and connects to it.
+//!
+//! With several servers, each connection begins with the question which of them is the primary: it may have changed. A
+//! server is believed only about itself. What sentinels say of another one is a place to look.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use lock_core::driver::{Call, Finding};
+use lock_core::{Clock, Effect, Error, Result};
+use redis::{Client, ConnectionInfo};
+
+use crate::facts::Role;
+use crate::link::Link;
+use crate::sentinels::{Sentinels, Switches};
+use crate::servers::Servers;
+use crate::{errors, race};
+
+/// The ways to the server on which locks are taken.
+#[derive(Debug)]
+pub(crate) struct Finder {
+    ways: Ways,
+    /// The way that led to the primary last time.
+    last: AtomicUsize,
+}
+
+#[derive(Debug)]
+enum Ways {
+    One(Client),
+    Copies(Vec<Client>),
+    Watched(Sentinels),
+}
+
+/// How a way did not lead to the primary.
+#[derive(Debug)]
+pub(crate) struct Miss {
+    pub(crate) error: Error,
+    /// A server or a sentinel has answered, so that the next answer may be another one.
+    pub(crate) answered: bool,
+}
+
+impl Finder {
+    pub(crate) fn new(servers: Servers) -> Result<Finder> {
+        let ways = match servers {
+            Servers::One(server) => Ways::One(open(server)?),
+            Servers::Copies(servers) => {
+                Ways::Copies(servers.into_iter().map(open).collect::<Result<_>>()?)
+            }
+            Servers::Watched(watched) => Ways::Watched(Sentinels::new(watched)?),
+        };
+        Ok(Finder { ways, last: AtomicUsize::new(0) })
+    }
+
+    /// Returns the only server; `None` if there are several, one of which is the primary.
+    pub(crate) fn only_server(&self) -> Option<&Client> {
+        match &self.ways {
+            Ways::One(server) => Some(server),
+            Ways::Copies(_) | Ways::Watched(_) => None,
+        }
+    }
+
+    /// Connects to the primary, or to the only server whatever its role is.
+    ///
+    /// If there are several, it takes seven eighths of the call at most, so that its error, which tells what was tried,
+    /// comes in time.
+    pub(crate) async fn connect(&self, call: &Call) -> Result<Link> {
+        if let Ways::One(server) = &self.ways {
+            let link = call.within(Link::open(server, call.clock())).await;
+            return link.unwrap_or_else(|| Err(call.out_of_time(Effect::NotApplied)));
+        }
+        let tried = race::first(&call.with_reserve(), &self.order(), |way| self.go(way, call.clock())).await;
+        match tried {
+            Ok((way, link)) => {
+                self.last.store(way, Ordering::Relaxed);
+                Ok(link)
+            }
+            Err(misses) => Err(self.nowhere(misses)),
+        }
+    }
+
+    /// Tells of failovers that sentinels report; `None` if there are no sentinels, or none that tells.
+    pub(crate) async fn switches(&self, call: &Call) -> Option<Switches> {
+        match &self.ways {
+            Ways::Watched(sentinels) => sentinels.switches(call).await,
+            Ways::One(_) | Ways::Copies(_) => None,
+        }
+    }
+
+    /// Returns whether the server at this address can be the primary, as far as sentinels know.
+    pub(crate) async fn may_be_primary(&self, address: &str, call: &Call) -> bool {
+        match &self.ways {
+            Ways::Watched(sentinels) => sentinels.primary(call).await.is_none_or(|primary| primary == address),
+            Ways::One(_) | Ways::Copies(_) => true,
+        }
+    }
+
+    /// Asks the sentinels whether they are there, and agree.
+    pub(crate) async fn finding(&self, call: &Call) -> Option<Finding> {
+        match &self.ways {
+            Ways::Watched(sentinels) => Some(sentinels.finding(call).await),
+            Ways::One(_) | Ways::Copies(_) => None,
+        }
+    }
+
+    async fn go(&self, way: usize, clock: &Clock) -> std::result::Result<Link, Miss> {
+        match &self.ways {
+            Ways::One(server) => primary_at(server, clock).await,
+            Ways::Copies(servers) => primary_at(&servers[way], clock).await,
+            Ways::Watched(sentinels) => {
+                let server = sentinels.ask(way).await?;
+                let told = |miss: Miss| {
+                    let said = format!("it names {}: {}", server.get_connection_info().addr(), miss.error.message());
+                    Miss { error: same_kind(&miss.error, said), answered: true }
+                };
+                primary_at(&server, clock).await.map_err(told)
+            }
+        }
+    }
+
+    /// Returns the ways in their order, after the one that led to the primary last time.
+    fn order(&self) -> Vec<usize> {
+        let last = self.last.load(Ordering::Relaxed);
+        std::iter::once(last).chain((0..self.ways.count()).filter(|way| *way != last)).collect()
+    }
+
+    /// The error if no way has led to the primary. It is lasting only if all that have answered have refused: otherwise
+    /// a failover may be under way.
+    fn nowhere(&self, mut misses: Vec<(usize, Option<Miss>)>) -> Error {
+        misses.sort_by_key(|(way, _)| *way);
+        let said = |(way, miss): &(usize, Option<Miss>)| {
+            let how = miss.as_ref().map_or("no answer", |miss| miss.error.message());
+            format!("{}: {how}", self.ways.name(*way))
+        };
+        let all: Vec<String> = misses.iter().map(said).collect();
+        let message = format!("no primary was found; {}", all.join("; "));
+        let answers = || misses.iter().filter_map(|(_, miss)| miss.as_ref()).filter(|miss| miss.answered);
+        match answers().next().is_some() && answers().all(|miss| !miss.error.is_transient()) {
+            true => Error::rejected(message),
+            false => Error::unavailable(Effect::NotApplied, message),
+        }
+    }
+}
+
+impl Ways {
+    fn count(&self) -> usize {
+        match self {
+            Ways::One(_) => 1,
+            Ways::Copies(servers) => servers.len(),
+            Ways::Watched(sentinels) => sentinels.count(),
+        }
+    }
+
+    fn name(&self, way: usize) -> String {
+        match self {
+            Ways::One(server) => address(server),
+            Ways::Copies(servers) => address(&servers[way]),
+            Ways::Watched(sentinels) => format!("sentinel {}", sentinels.address(way)),
+        }
+    }
+}
+
+impl Miss {
+    /// Something went wrong on the way.
+    pub(crate) fn of(error: Error) -> Miss {
+        // Only an answer can be a refusal.
+        Miss { answered: !error.is_transient(), error }
+    }
+}
+
+/// Connects to this server if it is the primary, by its own account.
+async fn primary_at(server: &Client, clock: &Clock) -> std::result::Result<Link, Miss> {
+    let link = Link::open(server, clock).await.map_err(Miss::of)?;
+    let other = |error| Err(Miss { error, answered: true });
+    match link.facts.role {
+        Some(Role::Primary) => Ok(link),
+        Some(Role::Replica) => other(Error::unavailable(Effect::NotApplied, "it is a replica")),
+        None => other(Error::rejected("it does not tell whether it is a primary")),
+    }
+}
+
+fn same_kind(error: &Error, message: String) -> Error {
+    match error.is_transient() {
+        true => Error::unavailable(Effect::NotApplied, message),
+        false => Error::rejected(message),
+    }
+}
+
+pub(crate) fn open(server: ConnectionInfo) -> Result<Client> {
+    Client::open(server).map_err(errors::connecting)
+}
+
+pub(crate) fn address(server: &Client) -> String {
+    server.get_connection_info().addr().to_string()
+}

@@ -1,0 +1,181 @@
+//! Keeps the connection for wake-ups at the primary. A release is published there; a server that was cut off from it,
+//! or is no longer its replica, passes nothing on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_core::driver::{Call, Context, Slot, SourceError};
+use lock_core::{Clock, Error};
+use redis::aio::PubSub;
+use redis::{Client, ProtocolVersion, RedisError};
+use tokio::sync::watch;
+
+use crate::errors;
+use crate::facts::Role;
+use crate::finder::Finder;
+use crate::link::{Connector, Link, Site, speaking};
+use crate::sentinels::Switches;
+
+/// How often is looked for a primary, while there is none.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+/// The address of no server.
+const NO_SERVER: &str = "";
+
+/// Opens connections for wake-ups, and leaves them when another server is the primary.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    finder: Arc<Finder>,
+    /// The connection for requests, which has asked the server for its role.
+    links: Arc<Slot<Connector>>,
+    clock: Clock,
+    patience: Duration,
+}
+
+/// The primary that a connection for wake-ups was opened to, and what tells of its successor.
+pub(crate) struct Followed {
+    site: Site,
+    newest: watch::Receiver<Option<Site>>,
+    switches: Option<Switches>,
+}
+
+impl Follower {
+    pub(crate) fn new(finder: Arc<Finder>, links: Arc<Slot<Connector>>, context: &Context) -> Follower {
+        Follower { finder, links, clock: context.clock.clone(), patience: context.patience }
+    }
+
+    /// Connects to the primary, or to the only server whatever its role is: then there is nothing to follow.
+    pub(crate) async fn open(&self) -> Result<(PubSub, Option<Followed>), SourceError> {
+        if let Some(server) = self.finder.only_server() {
+            return Ok((pubsub(server).await.map_err(broken)?, None));
+        }
+        // Listened to before the primary is known, so that no failover after that is missed.
+        let mut switches = self.finder.switches(&self.quarter()).await;
+        let link = self.find(&mut switches).await.map_err(|e| SourceError::Broken(e.message().to_owned()))?;
+        let opened = self.call().with_reserve().within(pubsub(link.client())).await;
+        let opened = opened.unwrap_or_else(|| Err(silent()));
+        if opened.is_err() {
+            // Requests get no answer there either, as far as can be seen from here.
+            self.links.give_up(&link);
+        }
+        let newest = self.links.connector().newest.subscribe();
+        Ok((opened.map_err(broken)?, Some(Followed { site: link.site.clone(), newest, switches })))
+    }
+
+    /// Returns when another server may be the primary.
+    ///
+    /// Cancel safe.
+    pub(crate) async fn left(&self, followed: &mut Followed) -> SourceError {
+        let Followed { site, newest, switches } = followed;
+        let switched = async {
+            match switches {
+                Some(switches) => switches.next(&site.address).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            // An error means that the client was dropped, and the feed with it.
+            _ = newest.wait_for(|newest| newest.as_ref() != Some(site)) => {
+                left("the connection for requests leads to another server")
+            }
+            switched = switched => match switched {
+                Ok(()) => {
+                    self.give_up(site);
+                    left("the sentinels tell of a failover")
+                }
+                Err(_) => left("the connection to a sentinel broke"),
+            },
+        }
+    }
+
+    /// Asks the server whether it is the primary, and the sentinel for a sign of life.
+    pub(crate) async fn check(&self, followed: &mut Followed) -> Result<(), SourceError> {
+        match &mut followed.switches {
+            Some(switches) => {
+                switches.check().await.map_err(|_| left("the connection to a sentinel broke"))?;
+            }
+            None if self.finder.switches(&self.quarter()).await.is_some() => {
+                return Err(left("a sentinel can be asked again"));
+            }
+            None => {}
+        }
+        let call = &self.call().with_reserve();
+        let link = self.links.get(call).await.map_err(|e| SourceError::Broken(e.message().to_owned()))?;
+        if link.site != followed.site {
+            return Err(left("the connection for requests leads to another server"));
+        }
+        let why = match call.within(link.send(&redis::cmd("HELLO"))).await {
+            None => "the server does not answer",
+            Some(answer) if Role::of(answer) == Some(Role::Replica) => "the server is a replica now",
+            Some(_) => return Ok(()),
+        };
+        self.links.give_up(&link);
+        Err(left(why))
+    }
+
+    /// Returns the connection for requests. While there is no primary, tries again and again: all who wait on the dead
+    /// one are to be woken as soon as it has a successor.
+    async fn find(&self, switches: &mut Option<Switches>) -> Result<Arc<Link>, Error> {
+        let call = self.call().with_reserve();
+        loop {
+            let error = match self.primary().await {
+                Ok(link) => return Ok(link),
+                Err(e) => e,
+            };
+            let promoted = async {
+                match switches {
+                    Some(switches) => switches.next(NO_SERVER).await,
+                    None => std::future::pending().await,
+                }
+            };
+            match call.clock().timeout(LOOK_AGAIN, promoted).await {
+                _ if !error.is_transient() || call.is_over() => return Err(error),
+                Some(Err(_)) => return Err(error),
+                Some(Ok(())) | None => {}
+            }
+        }
+    }
+
+    /// Returns the connection for requests. If the sentinels name another server, connects anew.
+    async fn primary(&self) -> Result<Arc<Link>, Error> {
+        let link = self.links.get(&self.call()).await?;
+        match self.finder.may_be_primary(&link.site.address, &self.quarter()).await {
+            true => Ok(link),
+            false => {
+                self.links.give_up(&link);
+                self.links.get(&self.call()).await
+            }
+        }
+    }
+
+    /// Gives up the connection for requests if it leads to this server.
+    fn give_up(&self, site: &Site) {
+        if let Some(link) = self.links.usable().filter(|link| link.site == *site) {
+            self.links.give_up(&link);
+        }
+    }
+
+    fn call(&self) -> Call {
+        Call::begin(&self.clock, self.patience)
+    }
+
+    /// Sentinels that do not answer must not take the time of a primary that does.
+    fn quarter(&self) -> Call {
+        Call::begin(&self.clock, self.patience / 4)
+    }
+}
+
+async fn pubsub(server: &Client) -> Result<PubSub, RedisError> {
+    speaking(server, ProtocolVersion::RESP2)?.get_async_pubsub().await
+}
+
+fn silent() -> RedisError {
+    RedisError::from((redis::ErrorKind::Io, "it does not answer"))
+}
+
+fn left(why: &str) -> SourceError {
+    SourceError::Broken(why.to_owned())
+}
+
+pub(crate) fn broken(error: RedisError) -> SourceError {
+    SourceError::Broken(errors::connecting(error).message().to_owned())
+}
