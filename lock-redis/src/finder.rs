@@ -106,12 +106,17 @@ impl Finder {
             Ways::One(server) => primary_at(server, clock).await,
             Ways::Copies(servers) => primary_at(&servers[way], clock).await,
             Ways::Watched(sentinels) => {
-                let server = sentinels.ask(way).await?;
-                let told = |miss: Miss| {
-                    let said = format!("it names {}: {}", server.get_connection_info().addr(), miss.error.message());
-                    Miss { error: same_kind(&miss.error, said), answered: true }
-                };
-                primary_at(&server, clock).await.map_err(told)
+                let mut server = sentinels.ask(way).await?;
+                loop {
+                    tokio::select! {
+                        biased;
+                        opened = primary_at(&server, clock) => {
+                            return opened.map_err(|miss| miss.at(&server));
+                        }
+                        // It would be silent for as long as it is waited for, and has a successor meanwhile.
+                        other = sentinels.names_another(way, &server, clock) => server = other,
+                    }
+                }
             }
         }
     }
@@ -164,6 +169,16 @@ impl Miss {
         // Only an answer can be a refusal.
         Miss { answered: !error.is_transient(), error }
     }
+
+    /// A sentinel has named this server, where it happened.
+    fn at(self, server: &Client) -> Miss {
+        let message = format!("it names {}: {}", address(server), self.error.message());
+        let error = match self.error.is_transient() {
+            true => Error::unavailable(Effect::NotApplied, message),
+            false => Error::rejected(message),
+        };
+        Miss { error, answered: true }
+    }
 }
 
 /// Connects to this server if it is the primary, by its own account.
@@ -174,13 +189,6 @@ async fn primary_at(server: &Client, clock: &Clock) -> std::result::Result<Link,
         Some(Role::Primary) => Ok(link),
         Some(Role::Replica) => other(Error::unavailable(Effect::NotApplied, "it is a replica")),
         None => other(Error::rejected("it does not tell whether it is a primary")),
-    }
-}
-
-fn same_kind(error: &Error, message: String) -> Error {
-    match error.is_transient() {
-        true => Error::unavailable(Effect::NotApplied, message),
-        false => Error::rejected(message),
     }
 }
 

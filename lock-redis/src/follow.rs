@@ -11,13 +11,12 @@ use redis::{Client, ProtocolVersion, RedisError};
 use tokio::sync::watch;
 
 use crate::errors;
+use crate::race::LOOK_AGAIN;
 use crate::facts::Role;
 use crate::finder::Finder;
 use crate::link::{Connector, Link, Site, speaking};
 use crate::sentinels::Switches;
 
-/// How often is looked for a primary, while there is none.
-const LOOK_AGAIN: Duration = Duration::from_millis(250);
 /// The address of no server.
 const NO_SERVER: &str = "";
 
@@ -103,9 +102,9 @@ impl Follower {
         if link.site != followed.site {
             return Err(left("the connection for requests leads to another server"));
         }
-        let why = match call.within(link.send(&redis::cmd("HELLO"))).await {
+        let why = match call.within(link.send(&redis::cmd("HELLO"))).await.map(Role::of) {
             None => "the server does not answer",
-            Some(answer) if Role::of(answer) == Some(Role::Replica) => "the server is a replica now",
+            Some(Some(Role::Replica)) => "the server is a replica now",
             Some(_) => return Ok(()),
         };
         self.links.give_up(&link);

@@ -11,10 +11,13 @@ use lock_core::driver::Call;
 /// the addresses of one host.
 const LONGEST_HEAD_START: Duration = Duration::from_millis(250);
 
-/// Tries `count` ways in this order and returns what the first that succeeds has led to. The next one begins when one
-/// has failed, or when all that have begun were silent for a moment; those go on beside it.
+/// How long after a failure a way is tried again, while another one is silent: it may lead to the thing by now.
+pub(crate) const LOOK_AGAIN: Duration = LONGEST_HEAD_START;
+
+/// Tries these ways in this order and returns what the first that succeeds has led to. The next one begins when one has
+/// failed, or when all that have begun were silent for a moment; those go on beside it.
 ///
-/// If none succeeds within the call, returns how each has failed; `None` for one that was silent to the end.
+/// If each has failed, or none has succeeded within the call, returns how; `None` for one that was silent to the end.
 pub(crate) async fn first<T, E, F>(
     call: &Call,
     ways: &[usize],
@@ -27,23 +30,31 @@ where
     let mut failures: Vec<(usize, Option<E>)> = ways.iter().map(|way| (*way, None)).collect();
     let (mut waiting, mut begun) = (ways.iter().enumerate(), FuturesUnordered::new());
     let mut over = pin!(call.clock().sleep_until(call.ends()));
+    let begin = |place, way, pause| {
+        let (go, clock) = (&go, call.clock());
+        async move {
+            clock.sleep(pause).await;
+            (place, way, go(way).await)
+        }
+    };
     loop {
         if let Some((place, &way)) = waiting.next() {
-            let going = go(way);
-            begun.push(async move { (place, way, going.await) });
+            begun.push(begin(place, way, Duration::ZERO));
         }
-        let others_wait = waiting.len() > 0;
         tokio::select! {
             biased;
             Some((place, way, outcome)) = begun.next() => match outcome {
                 Ok(there) => return Ok((way, there)),
-                Err(e) => failures[place].1 = Some(e),
+                Err(e) => {
+                    failures[place].1 = Some(e);
+                    if failures.iter().all(|(_, failure)| failure.is_some()) {
+                        return Err(failures);
+                    }
+                    begun.push(begin(place, way, LOOK_AGAIN));
+                }
             },
             () = &mut over => return Err(failures),
-            () = call.clock().sleep(head_start), if others_wait => {}
-        }
-        if begun.is_empty() && !others_wait {
-            return Err(failures);
+            () = call.clock().sleep(head_start), if waiting.len() > 0 => {}
         }
     }
 }
@@ -146,6 +157,10 @@ mod tests {
         let (outcome, _) = run(&call, &[(ms(10), false), (ms(10_000), true), (ms(20), false)]).await;
         assert_eq!(outcome, Err(vec![(0, Some(0)), (1, None), (2, Some(2))]));
         assert!(call.is_over());
+        let call = begin(ms(500));
+        let (outcome, begun) = run(&call, &[(ms(10_000), true), (ms(10), false)]).await;
+        assert_eq!(outcome, Err(vec![(0, None), (1, Some(1))]));
+        assert_eq!(begun[1..], [(1, ms(125)), (1, ms(385))], "it may lead there by now");
         let call = begin(ms(500));
         let (outcome, _) = run(&call, &[(ms(10), false)]).await;
         assert_eq!((outcome, call.left()), (Err(vec![(0, Some(0))]), ms(490)));

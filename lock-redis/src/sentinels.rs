@@ -6,7 +6,7 @@
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use lock_core::driver::{Call, Finding, Level};
-use lock_core::{Error, Result};
+use lock_core::{Clock, Error, Result};
 use redis::aio::{PubSubSink, PubSubStream};
 use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
 
@@ -57,6 +57,17 @@ impl Sentinels {
                 "it watches no primary with the name \"{}\"; the name is the path of the URL",
                 self.watched.service
             )))),
+        }
+    }
+
+    /// Returns the primary that this sentinel names as soon as it names another than `present`.
+    pub(crate) async fn names_another(&self, which: usize, present: &Client, clock: &Clock) -> Client {
+        loop {
+            clock.sleep(race::LOOK_AGAIN).await;
+            match self.ask(which).await {
+                Ok(primary) if address(&primary) != address(present) => return primary,
+                _ => {}
+            }
         }
     }
 

@@ -196,6 +196,8 @@ fn take_layout(url: &mut Location) -> Result<Layout> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use lock_core::ErrorKind;
 
     use super::*;

@@ -10,7 +10,7 @@ use lock_core::{Client, Effect, ErrorKind};
 use lock_redis::Redis;
 use lock_test_servers::{RedisReplicas, Settings, catalogue};
 
-use crate::server::{Raw, claim, granted, raw_at, run, until};
+use crate::server::{Raw, claim, claim_with, granted, raw_at, run, until};
 
 const NOT_DONE: ErrorKind = ErrorKind::Unavailable { effect: Effect::NotApplied };
 /// Well below the three seconds after which a waiter looks without any wake-up.
@@ -155,6 +155,26 @@ pub(crate) fn a_client_that_only_listens_leaves_a_demoted_primary() {
         let mut second = raw(&servers, 1).await;
         until("it listens to the successor", async || listeners(&mut second, "a").await == 1).await;
         within("the waiter is woken", Duration::from_secs(1), waiter.changed()).await;
+    });
+}
+
+/// A search that began before the promotion, and waits for the silent primary, finds the successor.
+pub(crate) fn a_primary_that_stands_still_is_left_for_a_replica_that_is_promoted() {
+    run(async {
+        let servers = replicas(&[]);
+        let client = client(&servers, &[0, 1, 2]).await;
+        let mut claim = claim_with(&client, "a", 20_000, Duration::from_millis(300));
+        granted(&mut claim).await;
+        claim.release().await.unwrap();
+        servers.servers()[0].pause().unwrap();
+        for _ in 0..2 {
+            assert!(claim.attempt().await.unwrap_err().is_transient());
+        }
+        servers.promote(1).unwrap();
+        let promoted = Instant::now();
+        until("it is granted there", async || claim.attempt().await.is_ok()).await;
+        assert_in_time!(promoted.elapsed() < WOKEN, "it was granted after {:?}", promoted.elapsed());
+        servers.servers()[0].resume().unwrap();
     });
 }
 

@@ -39,6 +39,7 @@ rules! {
         the_successor_of_a_killed_primary_is_met_and_its_waiters_are_woken,
         a_primary_that_was_demoted_is_left_and_wake_ups_with_it,
         a_client_that_only_listens_leaves_a_demoted_primary,
+        a_primary_that_stands_still_is_left_for_a_replica_that_is_promoted,
         a_silent_host_costs_a_part_of_the_patience,
         what_all_hosts_refuse_is_rejected_without_a_password,
         a_user_without_info_is_told_the_role_all_the_same,
@@ -114,6 +115,7 @@ rules! {
     }
     tls {
         the_roots_and_the_clients_certificate_are_the_urls,
+        sentinels_and_servers_are_reached_with_the_same_certificates,
         files_that_are_none_are_named,
     }
     trouble {

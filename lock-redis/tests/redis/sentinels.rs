@@ -18,7 +18,7 @@ use lock_test_servers::{
 use tokio::sync::mpsc;
 
 use crate::copies::{listeners, raw, replicas};
-use crate::server::{claim, granted, raw_at, run, until};
+use crate::server::{claim, granted, raw_at, run, try_raw_at, until};
 
 const NOT_DONE: ErrorKind = ErrorKind::Unavailable { effect: Effect::NotApplied };
 /// Well below the three seconds after which a waiter looks without any wake-up.
@@ -56,20 +56,24 @@ fn lock(client: &Client, name: &str, ttl: Duration) -> Lock {
 
 /// Waits until a replica of the first server has been promoted, and returns which one.
 async fn promoted(servers: &RedisReplicas) -> usize {
-    let mut replicas = [(1, raw(servers, 1).await), (2, raw(servers, 2).await)];
-    let mut found = None;
     within("a replica is promoted", FAILOVER, async {
-        while found.is_none() {
-            for (server, raw) in &mut replicas {
-                if raw.info("replication", "role").await == "master" {
-                    found = Some(*server);
+        loop {
+            for server in [1, 2] {
+                if is_primary(servers, server).await.unwrap_or(false) {
+                    return server;
                 }
             }
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     })
-    .await;
-    found.expect("it was found")
+    .await
+}
+
+/// On a connection of its own: the sentinels cut those to a server that they promote or demote.
+async fn is_primary(servers: &RedisReplicas, server: usize) -> redis::RedisResult<bool> {
+    let mut raw = try_raw_at(servers.servers()[server].url()).await?;
+    let info: String = raw.try_ask(&["INFO", "replication"]).await?;
+    Ok(info.contains("role:master"))
 }
 
 pub(crate) fn a_sentinel_is_not_believed_before_the_server() {
@@ -265,10 +269,16 @@ pub(crate) fn a_holder_that_is_cut_off_with_its_primary_is_refused_at_the_resour
         servers.catch_up().unwrap();
         servers.servers()[0].pause().unwrap();
         let cut = Instant::now();
-        let next = lock(&client, "report", ttl).acquire().await.unwrap();
-        let waited = cut.elapsed();
-        assert!(next.token() > stale.token(), "{} after {}", next.token(), stale.token());
+        let waiting = tokio::spawn({
+            let lock = lock(&client, "report", ttl);
+            async move { lock.acquire().await.map(|guard| (guard, Instant::now())) }
+        });
         let after = promoted(&servers).await;
+        let promoted = Instant::now();
+        let (next, at) = within("it is granted", FAILOVER, waiting).await.unwrap().unwrap();
+        assert!(next.token() > stale.token(), "{} after {}", next.token(), stale.token());
+        let waited = at - cut;
+        assert_in_time!(at < promoted.max(cut + ttl) + WOKEN, "it was granted after {waited:?}");
         let mut resource = raw(&servers, after).await;
         let report = FencedWrite::new("report-data");
         report.set(&mut resource.0, next.token(), "new").await.unwrap();

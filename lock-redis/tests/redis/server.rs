@@ -97,7 +97,7 @@ pub(crate) async fn raw_at(url: &str) -> Raw {
     try_raw_at(url).await.expect("the server can be reached")
 }
 
-async fn try_raw_at(url: &str) -> redis::RedisResult<Raw> {
+pub(crate) async fn try_raw_at(url: &str) -> redis::RedisResult<Raw> {
     let client = redis::Client::open(url).expect("a URL");
     let config = redis::AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
     client.get_multiplexed_async_connection_with_config(&config).await.map(Raw)

@@ -2,7 +2,7 @@
 #![cfg(feature = "tls")]
 
 use lock_core::ErrorKind;
-use lock_test_servers::{CertificateFolder, Port};
+use lock_test_servers::{CertificateFolder, Owned, Port, RedisSentinel, RedisSentinels, Settings};
 
 use crate::server::{Server, claim, granted, run};
 
@@ -45,6 +45,45 @@ pub(crate) fn the_roots_and_the_clients_certificate_are_the_urls() {
             waiter.listen().await.unwrap();
             let shown = format!("{client:?} {:?}", client.driver());
             assert!(!shown.contains("PRIVATE"), "{shown}");
+        }
+    });
+}
+
+pub(crate) fn sentinels_and_servers_are_reached_with_the_same_certificates() {
+    run(async {
+        let folder = CertificateFolder::make().unwrap();
+        let file = |name: &str| folder.file(name);
+        let (server, sentinel) = (Port::free().unwrap(), Port::free().unwrap());
+        let lines = |port: &Port| {
+            [
+                ("tls-port", port.number().to_string()),
+                ("tls-cert-file", file("server.pem")),
+                ("tls-key-file", file("server.key")),
+                ("tls-ca-cert-file", file("ca.pem")),
+                ("tls-auth-clients", "yes".to_owned()),
+                // Sentinels use TLS where replicas do.
+                ("tls-replication", "yes".to_owned()),
+            ]
+        };
+        let arguments: Vec<String> =
+            lines(&server).into_iter().flat_map(|(name, value)| [format!("--{name}"), value]).collect();
+        let _server = Server::start(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+        let service = RedisSentinels::SERVICE;
+        let monitor = format!("sentinel monitor {service} 127.0.0.1 {} 1", server.number());
+        let lines = lines(&sentinel).into_iter().map(|(name, value)| format!("{name} {value}"));
+        let settings = Settings { args: lines.chain([monitor]).collect(), ..Settings::default() };
+        let _sentinel = Owned::start(&RedisSentinel, &settings).unwrap();
+        let url = format!("rediss+sentinel://127.0.0.1:{}/{service}", sentinel.number());
+        let certificates =
+            format!("?ca={}&cert={}&key={}", file("ca.pem"), file("client.pem"), file("client.key"));
+        let client = lock_redis::connect(&format!("{url}{certificates}")).await.unwrap();
+        granted(&mut claim(&client, "a", 20_000)).await;
+        let mut waiter = claim(&client, "a", 20_000);
+        waiter.listen().await.unwrap();
+        for refused in [String::new(), format!("?ca={}", file("ca.pem"))] {
+            let error = lock_redis::connect(&format!("{url}{refused}")).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
+            assert!(error.message().contains("TLS"), "{error}");
         }
     });
 }
