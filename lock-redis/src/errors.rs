@@ -57,6 +57,11 @@ pub(crate) fn replica() -> Error {
     )
 }
 
+/// The error for a call that waits for a server which is no longer the primary.
+pub(crate) fn left() -> Error {
+    Error::unavailable(Effect::Unknown, "another server became the primary before the answer came")
+}
+
 /// Returns whether the connection that gave this error is to be replaced: it broke, or the server behind it is not, or
 /// no longer, the one to ask.
 pub(crate) fn ends_connection(error: &RedisError) -> bool {

@@ -79,14 +79,6 @@ impl Channels {
     ) -> Channels {
         Channels { follower: Follower::new(finder, links, context), profile }
     }
-
-    /// Returns when the connection is to be left for one to another server.
-    async fn left(&self, followed: &mut Option<Followed>) -> SourceError {
-        match followed {
-            Some(followed) => self.follower.left(followed).await,
-            None => std::future::pending().await,
-        }
-    }
 }
 
 #[async_trait]
@@ -109,7 +101,9 @@ impl Source for Channels {
 
     async fn subscribe(&self, connection: &mut Connection, topics: &[Topic]) -> Result<Missed, SourceError> {
         let channels: Vec<&[u8]> = topics.iter().map(Topic::channel).collect();
-        connection.sink.subscribe(channels).await.map_err(refused_or_broken)?;
+        let Connection { sink, followed, .. } = connection;
+        let subscribed = self.follower.unless_left(followed.as_mut(), sink.subscribe(channels)).await?;
+        subscribed.map_err(refused_or_broken)?;
         connection.topics.extend(topics.iter().map(|topic| (topic.channel().into(), topic.clone())));
         Ok(Missed::Nothing)
     }
@@ -117,16 +111,13 @@ impl Source for Channels {
     async fn unsubscribe(&self, connection: &mut Connection, topics: &[Topic]) -> Result<(), SourceError> {
         let channels: Vec<&[u8]> = topics.iter().map(Topic::channel).collect();
         channels.iter().for_each(|channel| _ = connection.topics.remove(*channel));
-        connection.sink.unsubscribe(channels).await.map_err(broken)
+        let Connection { sink, followed, .. } = connection;
+        self.follower.unless_left(followed.as_mut(), sink.unsubscribe(channels)).await?.map_err(broken)
     }
 
     async fn next(&self, connection: &mut Connection) -> Result<Notice, SourceError> {
-        let message = tokio::select! {
-            biased;
-            message = connection.messages.next() => message,
-            left = self.left(&mut connection.followed) => return Err(left),
-        };
-        let Some(message) = message else {
+        let Connection { messages, followed, .. } = connection;
+        let Some(message) = self.follower.unless_left(followed.as_mut(), messages.next()).await? else {
             return Err(SourceError::Broken("the subscription connection broke".to_owned()));
         };
         let topic = connection.topics.get(message.get_channel_name().as_bytes());
@@ -134,12 +125,13 @@ impl Source for Channels {
     }
 
     async fn check(&self, connection: &mut Connection) -> Result<Missed, SourceError> {
-        match connection.sink.ping::<Value>().await {
+        let Connection { sink, followed, .. } = connection;
+        match self.follower.unless_left(followed.as_mut(), sink.ping::<Value>()).await? {
             // Another error is an answer all the same: the user may not ping.
             Err(e) if errors::ends_connection(&e) => return Err(broken(e)),
             _ => {}
         }
-        if let Some(followed) = &mut connection.followed {
+        if let Some(followed) = followed {
             self.follower.check(followed).await?;
         }
         Ok(Missed::Nothing)

@@ -186,7 +186,7 @@ async fn primary_at(server: &Client, clock: &Clock) -> std::result::Result<Link,
     let link = Link::open(server, clock).await.map_err(Miss::of)?;
     let other = |error| Err(Miss { error, answered: true });
     match link.facts.role {
-        Some(Role::Primary) => Ok(link),
+        Some(Role::Primary) => Ok(link.that_can_be_left()),
         Some(Role::Replica) => other(Error::unavailable(Effect::NotApplied, "it is a replica")),
         None => other(Error::rejected("it does not tell whether it is a primary")),
     }

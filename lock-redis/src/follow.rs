@@ -1,7 +1,7 @@
 //! Keeps the connection for wake-ups at the primary. A release is published there; a server that was cut off from it,
 //! or is no longer its replica, passes nothing on.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use lock_core::driver::{Call, Context, Slot, SourceError};
@@ -33,6 +33,8 @@ pub(crate) struct Follower {
 /// The primary that a connection for wake-ups was opened to, and what tells of its successor.
 pub(crate) struct Followed {
     site: Site,
+    /// The connection for requests that led there. If that is replaced, this does not keep it open.
+    link: Weak<Link>,
     newest: watch::Receiver<Option<Site>>,
     switches: Option<Switches>,
 }
@@ -50,21 +52,42 @@ impl Follower {
         // Listened to before the primary is known, so that no failover after that is missed.
         let mut switches = self.finder.switches(&self.quarter()).await;
         let link = self.find(&mut switches).await.map_err(|e| SourceError::Broken(e.message().to_owned()))?;
-        let opened = self.call().with_reserve().within(pubsub(link.client())).await;
+        let mut followed = Followed {
+            site: link.site.clone(),
+            link: Arc::downgrade(&link),
+            newest: self.links.connector().newest.subscribe(),
+            switches,
+        };
+        let opening = self.call().with_reserve();
+        let opened = self.unless_left(Some(&mut followed), opening.within(pubsub(link.client()))).await?;
         let opened = opened.unwrap_or_else(|| Err(silent()));
         if opened.is_err() {
             // Requests get no answer there either, as far as can be seen from here.
             self.links.give_up(&link);
         }
-        let newest = self.links.connector().newest.subscribe();
-        Ok((opened.map_err(broken)?, Some(Followed { site: link.site.clone(), newest, switches })))
+        Ok((opened.map_err(broken)?, Some(followed)))
+    }
+
+    /// Returns what `step` returns, unless another server may be the primary before that: one that stands still would
+    /// not be left otherwise.
+    pub(crate) async fn unless_left<T>(
+        &self,
+        followed: Option<&mut Followed>,
+        step: impl Future<Output = T>,
+    ) -> Result<T, SourceError> {
+        let Some(followed) = followed else { return Ok(step.await) };
+        tokio::select! {
+            biased;
+            outcome = step => Ok(outcome),
+            left = self.left(followed) => Err(left),
+        }
     }
 
     /// Returns when another server may be the primary.
     ///
     /// Cancel safe.
-    pub(crate) async fn left(&self, followed: &mut Followed) -> SourceError {
-        let Followed { site, newest, switches } = followed;
+    async fn left(&self, followed: &mut Followed) -> SourceError {
+        let Followed { site, link, newest, switches } = followed;
         let switched = async {
             match switches {
                 Some(switches) => switches.next(&site.address).await,
@@ -78,7 +101,8 @@ impl Follower {
             }
             switched = switched => match switched {
                 Ok(()) => {
-                    self.give_up(site);
+                    let newest = self.links.usable().filter(|newest| newest.site == *site);
+                    link.upgrade().iter().chain(&newest).for_each(|link| self.leave(link));
                     left("the sentinels tell of a failover")
                 }
                 Err(_) => left("the connection to a sentinel broke"),
@@ -107,7 +131,7 @@ impl Follower {
             Some(Some(Role::Replica)) => "the server is a replica now",
             Some(_) => return Ok(()),
         };
-        self.links.give_up(&link);
+        self.leave(&link);
         Err(left(why))
     }
 
@@ -146,11 +170,10 @@ impl Follower {
         }
     }
 
-    /// Gives up the connection for requests if it leads to this server.
-    fn give_up(&self, site: &Site) {
-        if let Some(link) = self.links.usable().filter(|link| link.site == *site) {
-            self.links.give_up(&link);
-        }
+    /// Gives up the connection for requests, and ends the calls on it: the next ones find the primary.
+    fn leave(&self, link: &Arc<Link>) {
+        self.links.give_up(link);
+        link.leave();
     }
 
     fn call(&self) -> Call {

@@ -64,6 +64,8 @@ pub(crate) struct Link {
     pub(crate) site: Site,
     /// Opens further connections to the same server.
     client: Client,
+    /// Tells the calls on this connection that another server is the primary. `None`: there is no other.
+    left: Option<watch::Sender<bool>>,
 }
 
 impl Link {
@@ -75,12 +77,34 @@ impl Link {
         let (now, facts) = Facts::read(&mut connection).await?;
         let server = Mutex::new(ServerClock::new(now, clock.now()));
         let site = Site { address: finder::address(client), run: facts.run.clone() };
-        Ok(Link { calls: Calls::new(connection), closed, server, facts, site, client: client.clone() })
+        Ok(Link { calls: Calls::new(connection), closed, server, facts, site, client: client.clone(), left: None })
     }
 
     /// Sends a command and waits for the answer. An error that the server answered is an error here.
     pub(crate) async fn send(&self, command: &Cmd) -> RedisResult<Value> {
         self.calls.send(command).await
+    }
+
+    /// Returns the same connection, which can be left for one to another server.
+    pub(crate) fn that_can_be_left(self) -> Link {
+        Link { left: Some(watch::Sender::new(false)), ..self }
+    }
+
+    /// Ends the calls that wait for an answer here.
+    pub(crate) fn leave(&self) {
+        if let Some(left) = &self.left {
+            left.send_replace(true);
+        }
+    }
+
+    /// Returns when the connection is left.
+    pub(crate) async fn left(&self) {
+        if let Some(left) = &self.left {
+            // An error would mean that the sender is gone, which is in this connection.
+            _ = left.subscribe().wait_for(|left| *left).await;
+        } else {
+            std::future::pending().await
+        }
     }
 
     /// Returns how further connections to the same server are opened.

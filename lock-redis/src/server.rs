@@ -130,7 +130,8 @@ impl Server {
     }
 
     /// Waits for an answer until the call is over. Gives up a connection that broke or stayed silent for so long: the
-    /// next call opens another. Calls that still wait on the old one may go on.
+    /// next call opens another. Calls that still wait on the old one may go on, unless another server is known to be the
+    /// primary.
     async fn within(
         &self,
         link: &Arc<Link>,
@@ -141,14 +142,22 @@ impl Server {
         if left.is_zero() {
             return Err(call.out_of_time(Effect::NotApplied));
         }
+        let answer = async {
+            tokio::select! {
+                biased;
+                answer = answer => Some(answer),
+                () = link.left() => None,
+            }
+        };
         match call.clock().timeout(left, answer).await {
-            Some(Ok(value)) => Ok(value),
-            Some(Err(e)) => {
+            Some(Some(Ok(value))) => Ok(value),
+            Some(Some(Err(e))) => {
                 if errors::ends_connection(&e) {
                     self.links.give_up(link);
                 }
                 Err(errors::asking(e))
             }
+            Some(None) => Err(errors::left()),
             None => {
                 self.links.give_up(link);
                 Err(call.out_of_time(Effect::Unknown))

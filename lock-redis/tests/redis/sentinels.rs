@@ -242,6 +242,7 @@ pub(crate) fn a_waiter_on_a_primary_that_stands_still_is_woken_through_its_succe
         let mut first = raw(&servers, 0).await;
         until("it waits", async || listeners(&mut first, "a").await == 1).await;
         servers.catch_up().unwrap();
+        // Also if the waiter's look is under way at this moment.
         servers.servers()[0].pause().unwrap();
         let successor = promoted(&servers).await;
         let mut successor = raw(&servers, successor).await;
