@@ -11,6 +11,7 @@ use redis::aio::{PubSubSink, PubSubStream};
 use redis::{Msg, RedisError, Value};
 
 use crate::errors;
+use crate::layout::CLIENT_DIGITS;
 use crate::profile::Profile;
 
 /// The name of a channel on the server.
@@ -40,8 +41,12 @@ impl Topic {
         }
     }
 
-    fn notice(&self, message: &Msg) -> Notice {
+    /// `client` are the digits of this client: a fair lock's release names the client whose turn it is.
+    fn notice(&self, message: &Msg, client: &str) -> Notice {
         match self {
+            Topic::Releases { .. } if is_another_clients_turn(message.get_payload_bytes(), client) => {
+                Notice::Other
+            }
             Topic::Releases { name, .. } => Notice::Released(name.as_str().to_owned()),
             Topic::Revokes { .. } => match std::str::from_utf8(message.get_payload_bytes()) {
                 Ok(owner) => Notice::Revoked(owner.to_owned()),
@@ -51,11 +56,19 @@ impl Topic {
     }
 }
 
+/// Any other message may be about this client.
+fn is_another_clients_turn(message: &[u8], client: &str) -> bool {
+    message.len() == CLIENT_DIGITS
+        && message.iter().all(u8::is_ascii_hexdigit)
+        && message != client.as_bytes()
+}
+
 /// The channels of one server.
 #[derive(Debug)]
 pub(crate) struct Channels {
     client: redis::Client,
     profile: Arc<Profile>,
+    client_digits: Arc<str>,
 }
 
 /// A connection, and the channels that are subscribed on it.
@@ -67,8 +80,8 @@ pub(crate) struct Connection {
 
 impl Channels {
     /// `client` speaks RESP2.
-    pub(crate) fn new(client: redis::Client, profile: Arc<Profile>) -> Channels {
-        Channels { client, profile }
+    pub(crate) fn new(client: redis::Client, profile: Arc<Profile>, client_digits: Arc<str>) -> Channels {
+        Channels { client, profile, client_digits }
     }
 }
 
@@ -107,7 +120,7 @@ impl Source for Channels {
             return Err(SourceError::Broken("the subscription connection broke".to_owned()));
         };
         let topic = connection.topics.get(message.get_channel_name().as_bytes());
-        Ok(topic.map_or(Notice::Other, |topic| topic.notice(&message)))
+        Ok(topic.map_or(Notice::Other, |topic| topic.notice(&message, &self.client_digits)))
     }
 
     async fn check(&self, connection: &mut Connection) -> Result<Missed, SourceError> {

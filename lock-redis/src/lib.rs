@@ -42,7 +42,7 @@ mod side;
 mod value;
 
 pub use fence::{FencedWrite, WriteError};
-pub use layout::Layout;
+pub use layout::{Grace, Layout};
 pub use lock_core::{Client, Options, Result};
 #[doc(inline)]
 pub use redis;

@@ -5,12 +5,12 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use lock_core::driver::{Call, Context, Feed, Prefix, Slot, Subscription};
-use lock_core::{Clock, Effect, Name, Random, Result};
+use lock_core::{Clock, Effect, Name, Owner, Random, Result};
 use redis::{Cmd, ErrorKind, ProtocolVersion, RedisResult, ServerErrorKind, Value};
 
 use crate::errors;
 use crate::feed::{Channels, Topic};
-use crate::layout::{Keys, Layout};
+use crate::layout::{CLIENT_DIGITS, Keys, Layout};
 use crate::link::{Connector, Link};
 use crate::profile::Profile;
 use crate::scripts::{Answer, Script};
@@ -24,6 +24,8 @@ pub(crate) struct Server {
     pub(crate) random: Random,
     pub(crate) prefix: Prefix,
     pub(crate) layout: Layout,
+    /// What the places of this client's waiters begin with, by which it is told of their turns.
+    pub(crate) client_digits: Arc<str>,
     pub(crate) profile: Arc<Profile>,
     pub(crate) feed: Feed<Channels>,
     links: Slot<Connector>,
@@ -40,7 +42,9 @@ impl Server {
                 .map_err(errors::connecting)
         };
         let client = speaking(ProtocolVersion::RESP3)?;
-        let channels = Channels::new(speaking(ProtocolVersion::RESP2)?, profile.clone());
+        let client_digits: Arc<str> = Owner::mint(&context.random).to_string()[..CLIENT_DIGITS].into();
+        let channels =
+            Channels::new(speaking(ProtocolVersion::RESP2)?, profile.clone(), client_digits.clone());
         let connector = Connector { client, profile: profile.clone(), patience: context.patience };
         Ok(Server {
             feed: Feed::new(channels, context.clone()),
@@ -48,6 +52,7 @@ impl Server {
             random: context.random,
             prefix: redis.common.prefix,
             layout: redis.layout,
+            client_digits,
             profile,
             links: Slot::new(connector),
         })

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod access;
+mod fair;
 mod fence;
 mod foreign;
 mod grant;
@@ -30,6 +31,15 @@ rules! {
         a_missing_right_is_named,
         a_user_held_to_some_keys_has_the_side_keys_too,
         a_check_of_the_rights_leaves_nothing_behind,
+    }
+    fair {
+        processes_are_served_in_the_order_in_which_they_came,
+        a_try_neither_queues_nor_passes_a_waiter,
+        a_waiter_that_goes_leaves_no_trace_and_wakes_the_next,
+        dead_waiters_cost_one_grace_once_however_many_there_are,
+        the_places_of_waiters_that_all_died_are_gone_after_the_grace,
+        only_the_first_waiter_is_woken,
+        a_client_of_the_own_layout_is_excluded_and_passes_the_waiters,
     }
     fence {
         a_stale_token_writes_nothing,
