@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Busy, Call, Claim, Grant, LossReason, Queueing, Release, Renewal, Request, Subscription,
-    Watched, whole_millis,
+    Attempt, Busy, Call, Claim, Grant, LossReason, Queueing, Release, Renewal, Request, Watched, whole_millis,
 };
 use lock_core::{Effect, Error, FencingToken, Instant, Owner, Result};
 use redis::Value;
 
 use crate::feed::Topic;
 use crate::layout::{Asker, Keys, Listens};
+use crate::listening::Listening;
 use crate::server::Server;
 
 /// One owner's claim on one lock.
@@ -26,7 +26,7 @@ pub(crate) struct RedisClaim {
     value: String,
     /// The longest ttl that was asked for so far.
     longest: Duration,
-    listening: Option<Subscription>,
+    listening: Option<Listening>,
     /// Until when another owner holds the lock, as last seen. Cleared at a wake-up.
     taken_until: Option<Instant>,
     /// Keeps the answer to a release that was sent and not answered yet.
@@ -110,7 +110,8 @@ impl Claim for RedisClaim {
     async fn attempt(&mut self) -> Result<Attempt> {
         let call = &Call::begin(&self.request.clock, self.request.patience);
         if self.request.waits == Queueing::Queued && self.listening.is_none() {
-            self.listening = self.server.feed.listen_already(&self.request.name, &self.releases);
+            let Server { feed, layout, .. } = &*self.server;
+            self.listening = Listening::to_releases_already(feed, &self.releases, *layout, &self.request);
         }
         let outcome = match self.look(call).await? {
             Some(busy) => Ok(Attempt::Busy(busy)),
@@ -137,9 +138,11 @@ impl Claim for RedisClaim {
 
     async fn listen(&mut self) -> Result<()> {
         if self.listening.is_none() {
-            let Request { name, clock, patience, .. } = &self.request;
-            let call = &Call::begin(clock, *patience);
-            self.listening = Some(self.server.feed.listen(name, self.releases.clone(), call).await?);
+            let call = &Call::begin(&self.request.clock, self.request.patience);
+            let Server { feed, layout, .. } = &*self.server;
+            let listening =
+                Listening::to_releases(feed, &self.releases, *layout, &self.request, call).await?;
+            self.listening = Some(listening);
         }
         Ok(())
     }
@@ -155,7 +158,7 @@ impl Claim for RedisClaim {
     async fn watch(&mut self) -> Result<Watched> {
         let Request { owner, clock, patience, .. } = &self.request;
         let call = &Call::begin(clock, *patience);
-        self.listening = Some(self.server.watch(&owner.to_name(), call).await?);
+        self.listening = Some(Listening::to_revokes(self.server.watch(&owner.to_name(), call).await?));
         Ok(Watched::FromNowOn)
     }
 

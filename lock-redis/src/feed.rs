@@ -13,6 +13,7 @@ use redis::{Msg, RedisError, Value};
 use crate::errors;
 use crate::layout::CLIENT_DIGITS;
 use crate::profile::Profile;
+use crate::value::OWNER_DIGITS;
 
 /// The name of a channel on the server.
 type Channel = Arc<[u8]>;
@@ -41,13 +42,17 @@ impl Topic {
         }
     }
 
-    /// `client` are the digits of this client: a fair lock's release names the client whose turn it is.
+    /// `client` are the digits of this client.
     fn notice(&self, message: &Msg, client: &str) -> Notice {
         match self {
-            Topic::Releases { .. } if is_another_clients_turn(message.get_payload_bytes(), client) => {
-                Notice::Other
-            }
-            Topic::Releases { name, .. } => Notice::Released(name.as_str().to_owned()),
+            Topic::Releases { name, .. } => match Turn::parse(message.get_payload_bytes()) {
+                Some(Turn { client: theirs, owner }) if theirs == client => {
+                    Notice::Released(owner.to_owned())
+                }
+                Some(_) => Notice::Other,
+                // Not about one waiter.
+                None => Notice::Released(name.as_str().to_owned()),
+            },
             Topic::Revokes { .. } => match std::str::from_utf8(message.get_payload_bytes()) {
                 Ok(owner) => Notice::Revoked(owner.to_owned()),
                 Err(_) => Notice::Other,
@@ -56,11 +61,20 @@ impl Topic {
     }
 }
 
-/// Any other message may be about this client.
-fn is_another_clients_turn(message: &[u8], client: &str) -> bool {
-    message.len() == CLIENT_DIGITS
-        && message.iter().all(u8::is_ascii_hexdigit)
-        && message != client.as_bytes()
+/// What a fair lock's release says: whose turn it is.
+struct Turn<'a> {
+    client: &'a str,
+    owner: &'a str,
+}
+
+impl Turn<'_> {
+    fn parse(message: &[u8]) -> Option<Turn<'_>> {
+        let digits = std::str::from_utf8(message).ok()?;
+        let is_turn = digits.len() == CLIENT_DIGITS + OWNER_DIGITS
+            && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let (client, owner) = digits.split_at_checked(CLIENT_DIGITS).filter(|_| is_turn)?;
+        Some(Turn { client, owner })
+    }
 }
 
 /// The channels of one server.

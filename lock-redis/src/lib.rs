@@ -31,6 +31,7 @@ mod feed;
 mod fence;
 mod layout;
 mod link;
+mod listening;
 #[doc(hidden)]
 pub mod node;
 mod profile;

@@ -4,6 +4,7 @@
 
 mod access;
 mod fair;
+mod fair_model;
 mod fence;
 mod foreign;
 mod grant;
@@ -40,6 +41,9 @@ rules! {
         the_places_of_waiters_that_all_died_are_gone_after_the_grace,
         only_the_first_waiter_is_woken,
         a_client_of_the_own_layout_is_excluded_and_passes_the_waiters,
+    }
+    fair_model {
+        random_steps_have_the_models_answers,
     }
     fence {
         a_stale_token_writes_nothing,

@@ -33,7 +33,7 @@ local function mint()
   return token
 end
 
-local left = redis.call('PTTL', KEYS[1])
+local left = holder and redis.call('PTTL', KEYS[1]) or -2
 if holder == ARGV[1] then
   -- An attempt that was sent again: the same token, and never less time than is left. (PEXPIRE GT needs Redis 7.)
   if left < ttl then

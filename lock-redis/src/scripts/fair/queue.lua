@@ -18,9 +18,9 @@ local function purge(order, alive)
   return purged
 end
 
--- Tells the client of the first waiter that its turn has come.
+-- Tells the first waiter that its turn has come: the digits of its client, and its own.
 local function wake(order, channel)
   local head = redis.call('ZRANGE', order, 0, 0)[1]
   -- pcall: a user without rights to the channel looks instead.
-  if head then redis.pcall('PUBLISH', channel, string.sub(head, 1, 16)) end
+  if head then redis.pcall('PUBLISH', channel, string.sub(head, 1, 48)) end
 end
