@@ -194,7 +194,7 @@ impl Claim for RedisClaim {
         keys.extend(latch.as_deref());
         let mut command = release.on(&keys);
         command.arg(&self.value).arg(&self.keys.releases);
-        self.server.layout.add_to_release(&mut command, self.asker(), self.longest);
+        self.server.layout.add_to_release(&mut command, self.asker());
         let answer = self.server.run(call, release, command).await?;
         let after = self.server.feed.is_confirmed(&self.releases);
         let listens = if before && after { Listens::Also } else { Listens::NotNow };

@@ -196,12 +196,15 @@ impl Layout {
         }
     }
 
-    /// Adds what the release script takes besides owner and channel. A latch lasts as long as a release is repeated.
-    pub(crate) fn add_to_release(self, command: &mut Cmd, asker: Asker<'_>, longest: Duration) {
+    /// Adds what the release script takes besides owner and channel.
+    pub(crate) fn add_to_release(self, command: &mut Cmd, asker: Asker<'_>) {
         match self {
             Layout::Own => {}
             Layout::Fair(_) => _ = command.arg(asker.place()),
-            Layout::Redisson | Layout::RedissonFenced => _ = command.arg(whole_millis(longest)),
+            Layout::Redisson | Layout::RedissonFenced => {
+                // A request that was not answered is sent again after one patience.
+                command.arg(whole_millis(asker.request.patience * 2));
+            }
         }
     }
 
