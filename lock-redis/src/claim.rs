@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Busy, Call, Claim, Grant, LossReason, Queueing, Release, Renewal, Request, Subscription,
-    Watched, whole_millis,
+    Attempt, Busy, Call, Claim, Grant, LossReason, Queueing, Release, Renewal, Request, Watched, whole_millis,
 };
 use lock_core::{Effect, Error, FencingToken, Instant, Owner, Result};
 use redis::Value;
 
 use crate::feed::Topic;
-use crate::layout::Keys;
+use crate::layout::{Asker, Keys, Listens};
+use crate::listening::Listening;
 use crate::server::Server;
 
 /// One owner's claim on one lock.
@@ -26,7 +26,7 @@ pub(crate) struct RedisClaim {
     value: String,
     /// The longest ttl that was asked for so far.
     longest: Duration,
-    listening: Option<Subscription>,
+    listening: Option<Listening>,
     /// Until when another owner holds the lock, as last seen. Cleared at a wake-up.
     taken_until: Option<Instant>,
     /// Keeps the answer to a release that was sent and not answered yet.
@@ -60,11 +60,12 @@ impl RedisClaim {
             let grant = &self.server.layout.scripts().grant;
             let mut command = grant.on(&self.keys.with_token());
             command.arg(&self.value).arg(whole_millis(self.request.ttl)).arg(link.deadline(call));
-            self.server.layout.add_to_grant(&mut command, &self.request);
+            self.server.layout.add_to_grant(&mut command, self.asker());
             let answer = self.server.run_on(&link, call, grant, command).await?;
             match answer.fields[..] {
                 [1, token, left] => return granted(token, left).ok_or_else(|| answer.unexpected()),
                 [0, left] => return busy(left),
+                [2, look] => return Ok(Attempt::Busy(Busy::queued().with_free_in(duration(look)))),
                 [-1] if !call.left().is_zero() => {}
                 [-1] => break,
                 _ => return Err(answer.unexpected()),
@@ -74,6 +75,15 @@ impl RedisClaim {
             Effect::NotApplied,
             "the attempt reached the server too late, and was refused for it",
         ))
+    }
+
+    fn asker(&self) -> Asker<'_> {
+        Asker {
+            request: &self.request,
+            value: &self.value,
+            keys: &self.keys,
+            client: &self.server.client_digits,
+        }
     }
 
     /// Looks again at a lock that was seen held, at a seventh of what the script costs the server. Returns `None` if
@@ -100,7 +110,8 @@ impl Claim for RedisClaim {
     async fn attempt(&mut self) -> Result<Attempt> {
         let call = &Call::begin(&self.request.clock, self.request.patience);
         if self.request.waits == Queueing::Queued && self.listening.is_none() {
-            self.listening = self.server.feed.listen_already(&self.request.name, &self.releases);
+            let Server { feed, layout, .. } = &*self.server;
+            self.listening = Listening::to_releases_already(feed, &self.releases, *layout, &self.request);
         }
         let outcome = match self.look(call).await? {
             Some(busy) => Ok(Attempt::Busy(busy)),
@@ -113,7 +124,9 @@ impl Claim for RedisClaim {
                 Ok(Attempt::Granted(grant))
             }
             Ok(Attempt::Busy(busy)) => {
-                self.taken_until = busy.free_in.map(|free_in| call.began() + free_in);
+                // A place in a queue is kept by asking: it needs the script each time.
+                let free_in = busy.free_in.filter(|_| !busy.queued);
+                self.taken_until = free_in.map(|free_in| call.began() + free_in);
                 Ok(Attempt::Busy(if self.listening.is_some() { busy.and_listens() } else { busy }))
             }
             Err(e) => {
@@ -125,9 +138,11 @@ impl Claim for RedisClaim {
 
     async fn listen(&mut self) -> Result<()> {
         if self.listening.is_none() {
-            let Request { name, clock, patience, .. } = &self.request;
-            let call = &Call::begin(clock, *patience);
-            self.listening = Some(self.server.feed.listen(name, self.releases.clone(), call).await?);
+            let call = &Call::begin(&self.request.clock, self.request.patience);
+            let Server { feed, layout, .. } = &*self.server;
+            let listening =
+                Listening::to_releases(feed, &self.releases, *layout, &self.request, call).await?;
+            self.listening = Some(listening);
         }
         Ok(())
     }
@@ -143,7 +158,7 @@ impl Claim for RedisClaim {
     async fn watch(&mut self) -> Result<Watched> {
         let Request { owner, clock, patience, .. } = &self.request;
         let call = &Call::begin(clock, *patience);
-        self.listening = Some(self.server.watch(&owner.to_name(), call).await?);
+        self.listening = Some(Listening::to_revokes(self.server.watch(&owner.to_name(), call).await?));
         Ok(Watched::FromNowOn)
     }
 
@@ -153,7 +168,7 @@ impl Claim for RedisClaim {
         let renew = &self.server.layout.scripts().renew;
         let mut command = renew.on(&self.keys.without_token());
         command.arg(&self.value).arg(whole_millis(ttl)).arg(whole_millis(self.longest));
-        self.server.layout.add_to_renewal(&mut command, &self.request);
+        self.server.layout.add_to_renewal(&mut command, self.asker());
         let answer = self.server.run(call, renew, command).await?;
         match answer.fields[..] {
             [1, left] => Ok(Renewal::Held { valid_for: duration(left), age: Duration::ZERO }),
@@ -179,19 +194,16 @@ impl Claim for RedisClaim {
         keys.extend(latch.as_deref());
         let mut command = release.on(&keys);
         command.arg(&self.value).arg(&self.keys.releases);
-        if latch.is_some() {
-            // A release is repeated for as long as a lease may last.
-            command.arg(whole_millis(self.longest));
-        }
+        self.server.layout.add_to_release(&mut command, self.asker());
         let answer = self.server.run(call, release, command).await?;
-        let ours = before && self.server.feed.is_confirmed(&self.releases);
+        let after = self.server.feed.is_confirmed(&self.releases);
+        let listens = if before && after { Listens::Also } else { Listens::NotNow };
         if let (Some(latch), [1, _]) = (self.latch.take(), &answer.fields[..]) {
             // The answer is here, and will not be asked for again.
             self.server.delete_in_background(latch);
         }
         match answer.fields[..] {
-            [1, -1] => Ok(Release::Released { others: None }),
-            [1, listeners] => Ok(Release::Released { others: Some(listeners > i64::from(ours)) }),
+            [1, others] => Ok(Release::Released { others: self.server.layout.others(others, listens) }),
             [0] => Ok(Release::NotHeld),
             _ => Err(answer.unexpected()),
         }
@@ -208,6 +220,8 @@ fn busy(left: i64) -> Result<Attempt> {
         -1 => Err(Error::rejected(
             "the key has no expiry, so no lock client has written it; take another name or prefix, or delete the key",
         )),
+        // Free, and the turn of a waiter.
+        -2 => Ok(Attempt::Busy(Busy::default())),
         left => Ok(Attempt::Busy(Busy::default().with_free_in(duration(left)))),
     }
 }

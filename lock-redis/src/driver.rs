@@ -12,6 +12,7 @@ use redis::Value;
 
 use crate::check;
 use crate::claim::{RedisClaim, duration};
+use crate::layout;
 use crate::scripts::{Answer, unexpected};
 use crate::server::Server;
 use crate::settings::Redis;
@@ -49,8 +50,9 @@ impl Driver for RedisDriver {
         let (keys, inspect) = (self.0.keys(name), &self.0.layout.scripts().inspect);
         let command = inspect.on(&keys.with_token());
         let answer = self.0.run_for_value(&link, call, inspect, command).await?;
-        let holder = parse_holder(answer)?.map(|seen| self.0.layout.entry(seen));
-        Ok(Inspection::new(holder, None))
+        let Shown { holder, waiters } = Shown::parse(answer)?;
+        let waiters = waiters.map(|places| places.iter().map(|place| layout::waiter(place)).collect());
+        Ok(Inspection::new(holder.map(|seen| self.0.layout.entry(seen)), waiters))
     }
 
     async fn revoke(&self, name: &Name, revocation: Revocation) -> Result<Revoked> {
@@ -82,10 +84,27 @@ impl Driver for RedisDriver {
     }
 }
 
-/// Parses the answer of `scripts/inspect.lua`.
-fn parse_holder(answer: Value) -> Result<Option<Seen>> {
-    type Fields = (Option<Vec<u8>>, i64, Option<i64>, i64);
-    let (value, left, token, now): Fields = redis::from_redis_value(answer)
-        .map_err(|e| unexpected(&"something of another form").with_source(e))?;
-    Ok(value.map(|value| Seen { value, left: (left >= 0).then(|| duration(left)), token, now }))
+/// What an inspection shows.
+struct Shown {
+    holder: Option<Seen>,
+    /// The places of the waiters, the first one first, where the server knows them.
+    waiters: Option<Vec<Vec<u8>>>,
+}
+
+impl Shown {
+    /// Parses the answer of an `inspect.lua`. Where waiters have places, they are before the time.
+    fn parse(answer: Value) -> Result<Shown> {
+        type Fields = (Option<Vec<u8>>, i64, Option<i64>, i64);
+        let other = |e| unexpected(&"something of another form").with_source(e);
+        let (answer, waiters) = match answer {
+            Value::Array(mut items) if items.len() == 5 => {
+                let waiters = redis::from_redis_value(items.remove(3)).map_err(other)?;
+                (Value::Array(items), Some(waiters))
+            }
+            answer => (answer, None),
+        };
+        let (value, left, token, now): Fields = redis::from_redis_value(answer).map_err(other)?;
+        let left = (left >= 0).then(|| duration(left));
+        Ok(Shown { holder: value.map(|value| Seen { value, left, token, now }), waiters })
+    }
 }

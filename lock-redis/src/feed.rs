@@ -13,8 +13,10 @@ use redis::{Msg, RedisError, Value};
 use crate::errors;
 use crate::finder::Finder;
 use crate::follow::{Followed, Follower, broken};
+use crate::layout::CLIENT_DIGITS;
 use crate::link::Connector;
 use crate::profile::Profile;
+use crate::value::OWNER_DIGITS;
 
 /// The name of a channel on the server.
 type Channel = Arc<[u8]>;
@@ -43,9 +45,17 @@ impl Topic {
         }
     }
 
-    fn notice(&self, message: &Msg) -> Notice {
+    /// `client` are the digits of this client.
+    fn notice(&self, message: &Msg, client: &str) -> Notice {
         match self {
-            Topic::Releases { name, .. } => Notice::Released(name.as_str().to_owned()),
+            Topic::Releases { name, .. } => match Turn::parse(message.get_payload_bytes()) {
+                Some(Turn { client: theirs, owner }) if theirs == client => {
+                    Notice::Released(owner.to_owned())
+                }
+                Some(_) => Notice::Other,
+                // Not about one waiter.
+                None => Notice::Released(name.as_str().to_owned()),
+            },
             Topic::Revokes { .. } => match std::str::from_utf8(message.get_payload_bytes()) {
                 Ok(owner) => Notice::Revoked(owner.to_owned()),
                 Err(_) => Notice::Other,
@@ -54,11 +64,28 @@ impl Topic {
     }
 }
 
+/// What a fair lock's release says: whose turn it is.
+struct Turn<'a> {
+    client: &'a str,
+    owner: &'a str,
+}
+
+impl Turn<'_> {
+    fn parse(message: &[u8]) -> Option<Turn<'_>> {
+        let digits = std::str::from_utf8(message).ok()?;
+        let is_turn = digits.len() == CLIENT_DIGITS + OWNER_DIGITS
+            && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let (client, owner) = digits.split_at_checked(CLIENT_DIGITS).filter(|_| is_turn)?;
+        Some(Turn { client, owner })
+    }
+}
+
 /// The channels of the server on which locks are taken.
 #[derive(Debug)]
 pub(crate) struct Channels {
     follower: Follower,
     profile: Arc<Profile>,
+    client_digits: Arc<str>,
 }
 
 /// A connection, and the channels that are subscribed on it.
@@ -75,9 +102,10 @@ impl Channels {
         finder: Arc<Finder>,
         links: Arc<Slot<Connector>>,
         profile: Arc<Profile>,
+        client_digits: Arc<str>,
         context: &Context,
     ) -> Channels {
-        Channels { follower: Follower::new(finder, links, context), profile }
+        Channels { follower: Follower::new(finder, links, context), profile, client_digits }
     }
 }
 
@@ -121,7 +149,7 @@ impl Source for Channels {
             return Err(SourceError::Broken("the subscription connection broke".to_owned()));
         };
         let topic = connection.topics.get(message.get_channel_name().as_bytes());
-        Ok(topic.map_or(Notice::Other, |topic| topic.notice(&message)))
+        Ok(topic.map_or(Notice::Other, |topic| topic.notice(&message, &self.client_digits)))
     }
 
     async fn check(&self, connection: &mut Connection) -> Result<Missed, SourceError> {

@@ -1,8 +1,10 @@
 //! How locks are stored on the server: the keys of a lock, the scripts that read and write them, and how a holder is
 //! written down.
 
-use lock_core::driver::{Entry, Request};
-use lock_core::{Label, Owner};
+use std::time::Duration;
+
+use lock_core::driver::{Entry, Queueing, Request, whole_millis};
+use lock_core::{Error, Label, Owner, Result};
 use redis::Cmd;
 
 use crate::redisson::{self, TokenSource};
@@ -10,13 +12,17 @@ use crate::scripts::{self, Scripts};
 use crate::side::{Kind, side_key};
 use crate::value::{self, Seen};
 
-/// How locks are stored on the server. Clients exclude each other only if they use the same layout.
+/// How locks are stored on the server. Clients exclude each other only if they use the same layout; [`Own`](Layout::Own)
+/// and [`Fair`](Layout::Fair) exclude each other, too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Layout {
     /// This library's own: a plain key, which also excludes clients that use `SET name value NX PX ttl`.
     #[default]
     Own,
+    /// As [`Own`](Layout::Own), and the processes that wait are served in the order in which they came. Clients that use
+    /// another layout on the same name, or `SET … NX`, pass them.
+    Fair(Grace),
     /// That of Redisson's `RLock`: a hash, and Redisson's channel. Programs that use Redisson and this library then
     /// exclude and wake each other. Holders of this library have tokens, Redisson's have none.
     Redisson,
@@ -25,13 +31,46 @@ pub enum Layout {
     RedissonFenced,
 }
 
+/// How long a waiter of a fair lock may be silent before it loses its place: 5 s unless it is given.
+///
+/// A waiter that died costs the one behind it this time, once, however many have died. A waiter sends a request in each
+/// quarter of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grace(Duration);
+
+impl Grace {
+    /// Makes a grace of 100 ms to one hour.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` if it is shorter or longer.
+    pub fn new(grace: Duration) -> Result<Grace> {
+        let bounds = Duration::from_millis(100)..=Duration::from_secs(3600);
+        match bounds.contains(&grace) {
+            true => Ok(Grace(grace)),
+            false => Err(Error::invalid(format!("grace={grace:?}: it is 100ms to 1h"))),
+        }
+    }
+
+    /// Returns its length.
+    pub fn get(self) -> Duration {
+        self.0
+    }
+}
+
+impl Default for Grace {
+    fn default() -> Grace {
+        Grace(Duration::from_secs(5))
+    }
+}
+
 /// The keys of one lock.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
     pub(crate) lock: Vec<u8>,
     pub(crate) token: Vec<u8>,
-    /// The holder's label, where it has a key of its own.
-    label: Option<Vec<u8>>,
+    /// What else the layout keeps beside the lock.
+    beside: Vec<Vec<u8>>,
     /// The channel on which its releases are published.
     pub(crate) releases: Vec<u8>,
 }
@@ -39,34 +78,54 @@ pub(crate) struct Keys {
 impl Keys {
     /// Returns the keys of the scripts that take and show the lock.
     pub(crate) fn with_token(&self) -> Vec<&[u8]> {
-        [&*self.lock, &self.token].into_iter().chain(self.label.as_deref()).collect()
+        [&*self.lock, &self.token].into_iter().chain(self.beside.iter().map(Vec::as_slice)).collect()
     }
 
-    /// Returns the keys of the scripts that keep and revoke the lock.
+    /// Returns the keys of the scripts that keep, release and revoke the lock.
     pub(crate) fn without_token(&self) -> Vec<&[u8]> {
-        [&*self.lock].into_iter().chain(self.label.as_deref()).collect()
+        [&*self.lock].into_iter().chain(self.beside.iter().map(Vec::as_slice)).collect()
+    }
+}
+
+/// What the scripts take of one claim.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asker<'a> {
+    pub(crate) request: &'a Request,
+    /// How its owner is written down while it holds the lock.
+    pub(crate) value: &'a str,
+    pub(crate) keys: &'a Keys,
+    /// The digits of its client.
+    pub(crate) client: &'a str,
+}
+
+impl Asker<'_> {
+    /// Returns the owner's place among the waiters of a fair lock.
+    fn place(&self) -> String {
+        format!("{}{}", self.client, self.value)
     }
 }
 
 impl Layout {
     /// Returns the keys of the lock with this key.
     pub(crate) fn keys(self, lock: &[u8]) -> Keys {
-        let (token, label, releases) = match self {
-            Layout::Own => (side_key(lock, Kind::Token), None, side_key(lock, Kind::Wakes)),
-            Layout::Redisson => {
-                (side_key(lock, Kind::Token), Some(side_key(lock, Kind::Label)), redisson::channel(lock))
+        let side = |kind| side_key(lock, kind);
+        let (token, beside, releases) = match self {
+            Layout::Own => (side(Kind::Token), vec![], side(Kind::Wakes)),
+            Layout::Fair(_) => {
+                (side(Kind::Token), vec![side(Kind::Order), side(Kind::Alive)], side(Kind::Wakes))
             }
+            Layout::Redisson => (side(Kind::Token), vec![side(Kind::Label)], redisson::channel(lock)),
             Layout::RedissonFenced => {
-                (redisson::counter(lock), Some(side_key(lock, Kind::Label)), redisson::channel(lock))
+                (redisson::counter(lock), vec![side(Kind::Label)], redisson::channel(lock))
             }
         };
-        Keys { lock: lock.to_vec(), token, label, releases }
+        Keys { lock: lock.to_vec(), token, beside, releases }
     }
 
     /// Returns the key that keeps the answer to the release with this id, where there is one.
     pub(crate) fn latch(self, lock: &[u8], id: &Owner) -> Option<Vec<u8>> {
         match self {
-            Layout::Own => None,
+            Layout::Own | Layout::Fair(_) => None,
             Layout::Redisson | Layout::RedissonFenced => Some(redisson::latch(lock, id)),
         }
     }
@@ -74,6 +133,7 @@ impl Layout {
     pub(crate) fn scripts(self) -> &'static Scripts {
         match self {
             Layout::Own => &scripts::OWN,
+            Layout::Fair(_) => &scripts::FAIR,
             Layout::Redisson | Layout::RedissonFenced => &scripts::REDISSON,
         }
     }
@@ -81,7 +141,7 @@ impl Layout {
     /// Returns how `owner` is written down while it holds a lock.
     pub(crate) fn held(self, owner: &Owner, label: &Label) -> String {
         match self {
-            Layout::Own => value::held(owner, label),
+            Layout::Own | Layout::Fair(_) => value::held(owner, label),
             Layout::Redisson | Layout::RedissonFenced => redisson::field(owner),
         }
     }
@@ -89,7 +149,7 @@ impl Layout {
     /// Returns what replaces `holder` after a revoke, until its deadline.
     pub(crate) fn revoked(self, holder: &[u8], by: &Owner, label: &Label) -> String {
         match self {
-            Layout::Own => value::revoked(holder, by, label),
+            Layout::Own | Layout::Fair(_) => value::revoked(holder, by, label),
             Layout::Redisson | Layout::RedissonFenced => redisson::revoked(holder, by, label),
         }
     }
@@ -97,7 +157,7 @@ impl Layout {
     /// Returns the digits of the owner that `holder` names, by which it is told of a revoke; empty for a foreign client.
     pub(crate) fn digits(self, holder: &[u8]) -> String {
         match self {
-            Layout::Own => value::digits(holder).unwrap_or_default().to_owned(),
+            Layout::Own | Layout::Fair(_) => value::digits(holder).unwrap_or_default().to_owned(),
             Layout::Redisson | Layout::RedissonFenced => redisson::digits(holder).unwrap_or_default(),
         }
     }
@@ -105,26 +165,73 @@ impl Layout {
     /// Returns what people are shown of a holder.
     pub(crate) fn entry(self, seen: Seen) -> Entry {
         match self {
-            Layout::Own => seen.into_entry(),
+            Layout::Own | Layout::Fair(_) => seen.into_entry(),
             Layout::Redisson => redisson::entry(seen, TokenSource::Clock),
             Layout::RedissonFenced => redisson::entry(seen, TokenSource::Counter),
         }
     }
 
     /// Adds what the grant script takes besides owner, ttl and deadline.
-    pub(crate) fn add_to_grant(self, command: &mut Cmd, request: &Request) {
+    pub(crate) fn add_to_grant(self, command: &mut Cmd, asker: Asker<'_>) {
+        let label = asker.request.label.as_str();
         match self {
             Layout::Own => {}
-            Layout::Redisson => _ = command.arg("clock").arg(request.label.as_str()),
-            Layout::RedissonFenced => _ = command.arg("counter").arg(request.label.as_str()),
+            Layout::Fair(grace) => {
+                let waits = match asker.request.waits {
+                    Queueing::Queued => "waits",
+                    Queueing::No => "tries",
+                };
+                command.arg(asker.place()).arg(whole_millis(grace.0)).arg(waits).arg(&asker.keys.releases);
+            }
+            Layout::Redisson => _ = command.arg("clock").arg(label),
+            Layout::RedissonFenced => _ = command.arg("counter").arg(label),
         }
     }
 
     /// Adds what the renewal script takes besides owner and ttls.
-    pub(crate) fn add_to_renewal(self, command: &mut Cmd, request: &Request) {
+    pub(crate) fn add_to_renewal(self, command: &mut Cmd, asker: Asker<'_>) {
+        match self {
+            Layout::Own | Layout::Fair(_) => {}
+            Layout::Redisson | Layout::RedissonFenced => _ = command.arg(asker.request.holds.get()),
+        }
+    }
+
+    /// Adds what the release script takes besides owner and channel.
+    pub(crate) fn add_to_release(self, command: &mut Cmd, asker: Asker<'_>) {
         match self {
             Layout::Own => {}
-            Layout::Redisson | Layout::RedissonFenced => _ = command.arg(request.holds.get()),
+            Layout::Fair(_) => _ = command.arg(asker.place()),
+            Layout::Redisson | Layout::RedissonFenced => {
+                // A request that was not answered is sent again after one patience.
+                command.arg(whole_millis(asker.request.patience * 2));
+            }
+        }
+    }
+
+    /// Returns whether other clients wait, from what the release script has answered: how many wait, or how many
+    /// connections listen, of which one may be ours.
+    pub(crate) fn others(self, answered: i64, listens: Listens) -> Option<bool> {
+        match self {
+            Layout::Fair(_) => Some(answered > 0),
+            Layout::Own | Layout::Redisson | Layout::RedissonFenced => {
+                (answered >= 0).then(|| answered > i64::from(listens == Listens::Also))
+            }
         }
     }
 }
+
+/// Whether our own connection is among those that listen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Listens {
+    Also,
+    NotNow,
+}
+
+/// Returns the entry of a waiter, from its place in the order. The digits of its client are before its value.
+pub(crate) fn waiter(place: &[u8]) -> Entry {
+    let value = place.get(CLIENT_DIGITS..).unwrap_or(place).to_vec();
+    Seen { value, left: None, token: None, now: 0 }.into_entry()
+}
+
+/// How many digits a client has.
+pub(crate) const CLIENT_DIGITS: usize = 16;

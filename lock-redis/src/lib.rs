@@ -33,6 +33,7 @@ mod finder;
 mod follow;
 mod layout;
 mod link;
+mod listening;
 #[doc(hidden)]
 pub mod node;
 mod profile;
@@ -47,7 +48,7 @@ mod side;
 mod value;
 
 pub use fence::{FencedWrite, WriteError};
-pub use layout::Layout;
+pub use layout::{Grace, Layout};
 pub use lock_core::{Client, Options, Result};
 #[doc(inline)]
 pub use redis;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::Info;
-use lock_core::driver::{CurrentInfo, Fencing, Lease, Prefix, Wakes};
+use lock_core::driver::{CurrentInfo, Fair, Fencing, Lease, Prefix, Wakes};
 
 use crate::facts::{Facts, Standing};
 use crate::layout::Layout;
@@ -112,13 +112,17 @@ fn describe(server: String, layout: Layout, successor: Successor, facts: &Facts,
          fencing token distinguishes the two holders: {losses}"
     );
     info.requests_per_hand_over = 2;
+    info.fair = match layout {
+        Layout::Fair(_) => Fair::PerProcess,
+        Layout::Own | Layout::Redisson | Layout::RedissonFenced => Fair::No,
+    };
     info
 }
 
 /// Says which holders have a token, and where it comes from.
 fn whose_tokens(layout: Layout) -> &'static str {
     match layout {
-        Layout::Own => "",
+        Layout::Own | Layout::Fair(_) => "",
         Layout::Redisson => {
             "for holders of this library alone: a holder that uses Redisson has no token, so a resource can't tell which of \
              the two came later; "

@@ -6,8 +6,8 @@ use lock_core::{Error, Result};
 use redis::{Arg, Cmd, Value};
 
 macro_rules! script {
-    ($file:literal) => {
-        Script::new(include_str!(concat!("scripts/", $file)))
+    ($($file:literal),+) => {
+        Script::new(concat!($(include_str!(concat!("scripts/", $file))),+))
     };
 }
 
@@ -29,6 +29,15 @@ pub(crate) static OWN: Scripts = Scripts {
     revoke: script!("revoke.lua"),
     inspect: script!("inspect.lua"),
     try_rights: script!("try_rights.lua"),
+};
+
+pub(crate) static FAIR: Scripts = Scripts {
+    grant: script!("fair/queue.lua", "fair/grant.lua"),
+    renew: script!("renew.lua"),
+    release: script!("fair/queue.lua", "fair/release.lua"),
+    revoke: script!("fair/queue.lua", "fair/revoke.lua"),
+    inspect: script!("fair/queue.lua", "fair/inspect.lua"),
+    try_rights: script!("fair/try_rights.lua"),
 };
 
 pub(crate) static REDISSON: Scripts = Scripts {

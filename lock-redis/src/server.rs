@@ -5,14 +5,14 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use lock_core::driver::{Call, Context, Feed, Prefix, Slot, Subscription};
-use lock_core::{Clock, Effect, Name, Random, Result};
+use lock_core::{Clock, Effect, Name, Owner, Random, Result};
 use redis::{Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
 use tokio::sync::watch;
 
 use crate::errors;
 use crate::feed::{Channels, Topic};
 use crate::finder::Finder;
-use crate::layout::{Keys, Layout};
+use crate::layout::{CLIENT_DIGITS, Keys, Layout};
 use crate::link::{Connector, Link};
 use crate::profile::Profile;
 use crate::scripts::{Answer, Script};
@@ -26,6 +26,8 @@ pub(crate) struct Server {
     pub(crate) random: Random,
     pub(crate) prefix: Prefix,
     pub(crate) layout: Layout,
+    /// What the places of this client's waiters begin with, by which it is told of their turns.
+    pub(crate) client_digits: Arc<str>,
     pub(crate) profile: Arc<Profile>,
     pub(crate) feed: Feed<Channels>,
     pub(crate) finder: Arc<Finder>,
@@ -42,13 +44,16 @@ impl Server {
             patience: context.patience,
             newest: watch::Sender::default(),
         }));
-        let channels = Channels::new(finder.clone(), links.clone(), profile.clone(), &context);
+        let client_digits: Arc<str> = Owner::mint(&context.random).to_string()[..CLIENT_DIGITS].into();
+        let channels =
+            Channels::new(finder.clone(), links.clone(), profile.clone(), client_digits.clone(), &context);
         Ok(Server {
             feed: Feed::new(channels, context.clone()),
             clock: context.clock,
             random: context.random,
             prefix: redis.common.prefix,
             layout: redis.layout,
+            client_digits,
             profile,
             finder,
             links,

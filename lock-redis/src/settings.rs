@@ -5,7 +5,7 @@ use lock_core::{Client, Error, Options, Result};
 use redis::{ConnectionAddr, ConnectionInfo};
 
 use crate::driver::RedisDriver;
-use crate::layout::Layout;
+use crate::layout::{Grace, Layout};
 use crate::servers::{Servers, with_sockets_that_notice};
 
 /// A Redis or Valkey server, or a primary with its replicas, and how to reach it.
@@ -24,7 +24,7 @@ pub struct Redis {
     pub(crate) layout: Layout,
 }
 
-const PARAMETERS: &str = "prefix, patience, lazy, layout, fenced; with rediss:// also ca, cert, key; with unix:// also db, user, pass; with \
+const PARAMETERS: &str = "prefix, patience, lazy, layout, fenced, fair, grace; with rediss:// also ca, cert, key; with unix:// also db, user, pass; with \
      redis+sentinel:// also sentinel_user, sentinel_password";
 
 impl Redis {
@@ -40,7 +40,7 @@ impl Redis {
     ///
     /// Parameters: `prefix` (put before every name on the server), `patience` (how long one request may take),
     /// `lazy=true` (opening doesn't wait for the server); `layout=redisson` ([`Layout::Redisson`], and with `fenced=true`
-    /// as well [`Layout::RedissonFenced`]); with TLS `ca` (a PEM file of the roots to trust instead of
+    /// as well [`Layout::RedissonFenced`]); `fair=true` ([`Layout::Fair`], with `grace` for its [`Grace`]); with TLS `ca` (a PEM file of the roots to trust instead of
     /// the public ones), `cert` and `key` (PEM files of the client's certificate); on a Unix socket `db`, `user`,
     /// `pass`; with sentinels `sentinel_user`, `sentinel_password`.
     ///
@@ -177,20 +177,30 @@ fn with_certificates(_: Servers, _: &mut Location) -> Result<Servers> {
     Err(crate::servers::without_tls())
 }
 
+/// Takes `layout`, `fenced`, `fair` and `grace`, which are parts of one choice.
 fn take_layout(url: &mut Location) -> Result<Layout> {
-    let layout = match url.take("layout").as_deref() {
-        None | Some("own") => Layout::Own,
-        Some("redisson") => Layout::Redisson,
+    let named = url.take("layout");
+    let (fenced, fair, grace) =
+        (url.take_flag("fenced")?, url.take_flag("fair")?, url.take_duration("grace")?);
+    let is_redisson = match named.as_deref() {
+        None | Some("own") => false,
+        Some("redisson") => true,
         Some(other) => {
             return Err(Error::invalid(format!("{}: it is own or redisson", url.shown("layout", other))));
         }
     };
-    match (layout, url.take_flag("fenced")?) {
-        (layout, false) => Ok(layout),
-        (Layout::Redisson, true) => Ok(Layout::RedissonFenced),
-        (_, true) => {
+    match (is_redisson, fenced, fair, grace) {
+        (true, false, false, None) => Ok(Layout::Redisson),
+        (true, true, false, None) => Ok(Layout::RedissonFenced),
+        (true, _, true, _) => Err(Error::invalid(
+            "fair=true needs the own layout: with layout=redisson there is no order that Redisson keeps as well",
+        )),
+        (false, true, ..) => {
             Err(Error::invalid("fenced=true needs layout=redisson; the own layout has tokens without it"))
         }
+        (false, false, true, grace) => grace.map_or(Ok(Grace::default()), Grace::new).map(Layout::Fair),
+        (_, _, false, Some(_)) => Err(Error::invalid("grace needs fair=true")),
+        (false, false, false, None) => Ok(Layout::Own),
     }
 }
 
@@ -229,6 +239,9 @@ mod tests {
         assert_eq!(layout("layout=redisson"), Layout::Redisson);
         assert_eq!(layout("layout=redisson&fenced=1"), Layout::RedissonFenced);
         assert_eq!(layout("layout=redisson&fenced=false"), Layout::Redisson);
+        assert_eq!(layout("fair=true"), Layout::Fair(Grace::default()));
+        let second = Grace::new(Duration::from_secs(1)).unwrap();
+        assert_eq!(layout("fair=1&grace=1s&layout=own"), Layout::Fair(second));
     }
 
     #[test]
@@ -252,6 +265,12 @@ mod tests {
             "redis://h?lazy=yes",
             "redis://h?layout=jedis",
             "redis://h?fenced=true",
+            "redis://h?fair=yes",
+            "redis://h?grace=1s",
+            "redis://h?fair=true&grace=99ms",
+            "redis://h?fair=true&grace=61m",
+            "redis://h?fair=true&layout=redisson",
+            "redis://h?fair=true&fenced=true",
             "redis://h?layout=redisson&fenced=maybe",
             "redis://h?patience=5",
             "redis://h/x",

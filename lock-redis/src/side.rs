@@ -16,6 +16,10 @@ pub enum Kind {
     Token = b't' as isize,
     /// The label of the holder, where the lock's key has no place for it.
     Label = b'l' as isize,
+    /// The waiters of a fair lock, in the order in which they came.
+    Order = b'o' as isize,
+    /// Until when each waiter of a fair lock counts as alive.
+    Alive = b'a' as isize,
     /// The channel on which a lock's releases are published.
     Wakes = b'w' as isize,
     /// The highest token that a resource has seen.

@@ -11,7 +11,8 @@ use std::time::Duration;
 use lock_core::driver::Entry;
 use lock_core::{FencingToken, Label, Owner, OwnerBytes};
 
-const DIGITS: usize = 32;
+/// How many digits an owner has.
+pub(crate) const OWNER_DIGITS: usize = 32;
 
 /// Returns the value while `owner` holds the lock.
 pub(crate) fn held(owner: &impl Display, label: &Label) -> String {
@@ -31,7 +32,7 @@ pub(crate) fn revoked(holder: &[u8], by: &Owner, label: &Label) -> String {
 
 /// Returns the owner's digits if the value is one of this library.
 pub(crate) fn digits(value: &[u8]) -> Option<&str> {
-    let (digits, rest) = value.split_at_checked(DIGITS)?;
+    let (digits, rest) = value.split_at_checked(OWNER_DIGITS)?;
     let ours = digits.iter().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     let ours = ours && matches!(rest.first(), None | Some(b' ' | b'!'));
     std::str::from_utf8(digits).ok().filter(|_| ours)
@@ -70,7 +71,7 @@ impl Seen {
 /// Returns the label in a value of this library.
 fn label(value: &[u8]) -> Option<String> {
     digits(value)?;
-    let (_, label) = value[DIGITS..].split_first()?;
+    let (_, label) = value[OWNER_DIGITS..].split_first()?;
     String::from_utf8(label.to_vec()).ok()
 }
 
@@ -93,7 +94,7 @@ mod tests {
             assert_eq!(super::revoked(revoked.as_bytes(), &by, &Label::new("b")), format!("{holder}!b"));
         }
         assert_eq!(revoked(b"a foreign client's", &by, &deploy), format!("{by}!deploy@web-3 pid 7"));
-        assert_eq!(held(&owner, &Label::new("")).len(), DIGITS);
+        assert_eq!(held(&owner, &Label::new("")).len(), OWNER_DIGITS);
         for foreign in ["", "1", "0b0cf1ac6d1a11ee8c990242ac120002", "G0000000000000000000000000000000 a"] {
             assert_eq!(label(foreign.as_bytes()), None, "{foreign:?}");
         }

@@ -34,13 +34,18 @@ impl Backend for Redis {
     /// docs/semantics.md has the hour: how far the clock may be set back.
     fn promised(&self) -> Vec<Promise> {
         let rises = Rises::WhileDataIsKept { clock_step: Duration::from_secs(3600) };
-        vec![Promise { lease: Lease::Lock, fair: Fair::No, rises, identity: Identity::Told }]
+        let fair = match self.layout {
+            Layout::Fair(_) => Fair::PerProcess,
+            _ => Fair::No,
+        };
+        vec![Promise { lease: Lease::Lock, fair, rises, identity: Identity::Told }]
     }
 
     fn locks_at(&self, url: &str) -> String {
         let layout = match self.layout {
-            Layout::Redisson => "layout=redisson",
-            _ => "layout=own",
+            Layout::Redisson => "layout=redisson".to_owned(),
+            Layout::Fair(grace) => format!("fair=true&grace={}ms", grace.get().as_millis()),
+            _ => "layout=own".to_owned(),
         };
         format!("{url}{}{layout}", if url.contains('?') { '&' } else { '?' })
     }

@@ -4,6 +4,8 @@
 
 mod access;
 mod copies;
+mod fair;
+mod fair_model;
 mod fence;
 mod foreign;
 mod grant;
@@ -44,6 +46,18 @@ rules! {
         what_all_hosts_refuse_is_rejected_without_a_password,
         a_user_without_info_is_told_the_role_all_the_same,
         a_list_is_no_node_of_redlock,
+    }
+    fair {
+        processes_are_served_in_the_order_in_which_they_came,
+        a_try_neither_queues_nor_passes_a_waiter,
+        a_waiter_that_goes_leaves_no_trace_and_wakes_the_next,
+        dead_waiters_cost_one_grace_once_however_many_there_are,
+        the_places_of_waiters_that_all_died_are_gone_after_the_grace,
+        only_the_first_waiter_is_woken,
+        a_client_of_the_own_layout_is_excluded_and_passes_the_waiters,
+    }
+    fair_model {
+        random_steps_have_the_models_answers,
     }
     fence {
         a_stale_token_writes_nothing,

@@ -78,7 +78,8 @@ pub(crate) fn a_node_that_is_not_ours_to_read_is_waited_for() -> Result<(), Stri
         raw.set_acl(&path, &own, None).await.unwrap();
         assert!(!busy(&mut claim(&client, "a", TTL, Queueing::No)).await.queued);
         let mut waiter = claim(&client, "a", LONG, Queueing::Queued);
-        assert!(busy(&mut waiter).await.queued);
+        let waits = busy(&mut waiter).await;
+        assert!(waits.queued && !waits.listens, "the node ahead can't be watched: {waits:?}");
         assert_eq!(waiter.listen().await.unwrap_err().kind(), ErrorKind::Unsupported);
         assert!(busy(&mut waiter).await.queued, "the claim asks again");
         let lock = client.lock("a").ttl(LONG).build().unwrap();

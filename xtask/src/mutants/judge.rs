@@ -140,6 +140,7 @@ pub(crate) const ALL: &[Judge] = &[
         &["lock-sql"],
     ),
     suite("redis suite", &["-p", "lock-redis", "--test", "conformance"], &["lock-core", "lock-redis"]),
+    suite("fair suite", &["-p", "lock-redis", "--test", "conformance_fair"], &["lock-redis"]),
     suite("redisson suite", &["-p", "lock-redis", "--test", "conformance_redisson"], &["lock-redis"]),
     suite_with_program("sqlite processes", &["-p", "lock-sql", "--test", "conformance"]),
     suite_with_program("redis processes", &["-p", "lock-redis", "--test", "conformance"]),

@@ -130,6 +130,12 @@ async fn play(s: &Setting, steps: &[Step]) -> Play {
     end.unwrap_or(Play::Agreed(stage.happened))
 }
 
+/// Returns whether there is a model of the same family. There is none of a server that serves waiters in their order, and
+/// whose leases belong to each lock.
+pub(crate) fn has(info: &Info) -> bool {
+    (info.lease, info.fair) != (Lease::Lock, Fair::PerProcess)
+}
+
 /// Returns a model of the same family.
 fn model_of(info: &Info) -> Memory {
     match (info.lease, info.fair) {
