@@ -49,6 +49,16 @@ impl Calls {
         answer.await.unwrap_or_else(|_| Err(unsent()))
     }
 
+    /// As [`send`](Self::send), with `ASKING` right before the command: other calls share the connection.
+    pub(crate) async fn send_asking(&self, command: &Cmd) -> RedisResult<Value> {
+        let mut both = redis::pipe();
+        both.cmd("ASKING").add_command(command.clone());
+        let mut connection = self.connection.clone();
+        let answers = connection.send_packed_commands(&both, 1, 1).await?;
+        let answer = answers.into_iter().next().ok_or_else(unsent)?;
+        answer.extract_error()
+    }
+
     /// Sends the queued commands. Yields once before, so that every task that is ready to run can queue its own.
     async fn flush(self: Arc<Self>) {
         tokio::task::yield_now().await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::driver::{Call, Finding, Level};
-use lock_core::{Error, ErrorKind, Name, Owner, Result};
+use lock_core::{Error, ErrorKind, Name, Owner, Random, Result};
 use redis::Value;
 
 use crate::facts::Standing;
@@ -15,17 +15,26 @@ use crate::server::Server;
 
 /// Returns one finding per question. An `Err` only if the server can't be reached at all.
 pub(crate) async fn check(server: &Arc<Server>, patience: Duration) -> Result<Vec<Finding>> {
+    check_by(server, &unused_name(&server.random), patience).await
+}
+
+/// Returns a name that no lock has.
+pub(crate) fn unused_name(random: &Random) -> Name {
+    Name::new(format!("check-{}", Owner::mint(random))).expect("38 letters, digits and a dash are a name")
+}
+
+/// Does the same by this name, which no lock has.
+pub(crate) async fn check_by(server: &Arc<Server>, name: &Name, patience: Duration) -> Result<Vec<Finding>> {
     let call = &Call::begin(&server.clock, patience);
     let link = server.link(call).await?;
-    let name = Name::new(format!("check-{}", Owner::mint(&server.random)))?;
     let mut findings = vec![
         reachable(&link),
-        rights(server, &link, call, &name).await,
+        rights(server, &link, call, name).await,
         link.drift().finding(),
         standing("persistence", link.facts.persistence()),
         standing("eviction", link.facts.eviction()),
         replicas(server, &link),
-        push(server, call, &name).await,
+        push(server, call, name).await,
         revokes(server, call).await,
     ];
     findings.extend(server.finder.finding(call).await);

@@ -52,6 +52,17 @@ impl RedisClaim {
         }
     }
 
+    /// Asks this server from now on, which has the lock instead of the present one. Listens to nothing there yet.
+    pub(crate) fn move_to(&mut self, server: &Arc<Server>) {
+        self.server = server.clone();
+        (self.listening, self.taken_until) = (None, None);
+    }
+
+    /// Asks this server, and listens as before.
+    pub(crate) fn ask_at(&mut self, server: &Arc<Server>) {
+        self.server = server.clone();
+    }
+
     /// Asks for the lock. The server may refuse an attempt as late although it has time left, because our estimate of
     /// the server's clock was behind. The refusal corrects the estimate, and the attempt is sent once more.
     async fn grant(&self, call: &Call) -> Result<Attempt> {

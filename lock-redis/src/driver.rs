@@ -23,6 +23,10 @@ use crate::value::Seen;
 pub(crate) struct RedisDriver(Arc<Server>);
 
 impl RedisDriver {
+    pub(crate) fn of(server: Arc<Server>) -> RedisDriver {
+        RedisDriver(server)
+    }
+
     pub(crate) async fn open(redis: Redis, context: Context) -> Result<RedisDriver> {
         let (opening, patience) = (redis.common.opening, context.patience);
         let server = Arc::new(Server::new(redis, context)?);

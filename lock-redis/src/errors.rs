@@ -68,6 +68,37 @@ pub(crate) fn ends_connection(error: &RedisError) -> bool {
     ServerError::of(error).is_none_or(|raised| matches!(raised.code, "READONLY" | "MASTERDOWN" | "LOADING"))
 }
 
+/// Where a member of a cluster says that a key is.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Redirect {
+    /// This slot belongs to the member at this address.
+    Moved { slot: u16, address: String },
+    /// The key is on its way to the member at this address.
+    Ask { address: String },
+}
+
+impl Redirect {
+    /// Returns where this error leads, if it is a redirection. Nothing was done.
+    pub(crate) fn of(error: &Error) -> Option<Redirect> {
+        let mut source = std::error::Error::source(error);
+        while let Some(cause) = source {
+            if let Some((address, slot)) =
+                cause.downcast_ref::<RedisError>().and_then(RedisError::redirect_node)
+            {
+                let address = address.to_owned();
+                let is_moved = cause.downcast_ref::<RedisError>().and_then(RedisError::code) == Some("MOVED");
+                return Some(if is_moved {
+                    Redirect::Moved { slot, address }
+                } else {
+                    Redirect::Ask { address }
+                });
+            }
+            source = cause.source();
+        }
+        None
+    }
+}
+
 /// Returns whether the server refused the request because the user lacks the rights.
 pub(crate) fn is_refusal(error: &RedisError) -> bool {
     ServerError::of(error).is_some_and(|raised| matches!(raised.code, "NOPERM" | "NOAUTH"))
@@ -147,8 +178,14 @@ const LASTING: &[(&str, &str)] = &[
         "WRONGTYPE",
         "the key holds something that no lock client has written; take another name or prefix, or delete the key",
     ),
-    ("MOVED", "the key belongs to another node of a cluster; this backend locks on one server"),
-    ("ASK", "the key belongs to another node of a cluster; this backend locks on one server"),
+    (
+        "MOVED",
+        "the key belongs to another member of a cluster; name the cluster in the URL, redis+cluster://host",
+    ),
+    (
+        "ASK",
+        "the key belongs to another member of a cluster; name the cluster in the URL, redis+cluster://host",
+    ),
     ("CROSSSLOT", "the server is part of a cluster, and a proxy changes the keys on their way"),
 ];
 

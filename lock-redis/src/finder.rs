@@ -44,6 +44,8 @@ impl Finder {
             Servers::One(server) => Ways::One(open(server)?),
             Servers::Copies(servers) => Ways::Copies(servers.into_iter().map(open).collect::<Result<_>>()?),
             Servers::Watched(watched) => Ways::Watched(Sentinels::new(watched)?),
+            // Each member is reached by itself.
+            Servers::Cluster(_) => return Err(Error::invalid("a cluster has several primaries")),
         };
         Ok(Finder { ways, last: AtomicUsize::new(0) })
     }

@@ -24,6 +24,7 @@
 mod calls;
 mod check;
 mod claim;
+mod cluster;
 mod driver;
 mod errors;
 mod facts;

@@ -93,6 +93,11 @@ impl Link {
         self.calls.send(command).await
     }
 
+    /// As [`send`](Self::send), for a command about a key that is on its way to this member of a cluster.
+    pub(crate) async fn send_asking(&self, command: &Cmd) -> RedisResult<Value> {
+        self.calls.send_asking(command).await
+    }
+
     /// Returns the same connection, which can be left for one to another server.
     pub(crate) fn that_can_be_left(self) -> Link {
         Link { left: Some(watch::Sender::new(false)), ..self }

@@ -25,6 +25,8 @@ pub(crate) enum Successor {
     None,
     /// The client goes to the replica that was promoted.
     Replica,
+    /// Each lock is on one of several servers, and the client goes to the replica that was promoted in its place.
+    ReplicaOfAMember,
 }
 
 impl Successor {
@@ -32,6 +34,7 @@ impl Successor {
         match servers {
             Servers::One(_) => Successor::None,
             Servers::Copies(_) | Servers::Watched(_) => Successor::Replica,
+            Servers::Cluster(_) => Successor::ReplicaOfAMember,
         }
     }
 
@@ -39,7 +42,7 @@ impl Successor {
     pub(crate) fn loses(self, facts: &Facts) -> Standing {
         match self {
             Successor::None => facts.replication(),
-            Successor::Replica => facts.failover(),
+            Successor::Replica | Successor::ReplicaOfAMember => facts.failover(),
         }
     }
 }
@@ -69,9 +72,10 @@ impl Profile {
 
     /// Takes over what a new connection reported: the server behind it may be another one.
     pub(crate) fn learn(&self, facts: &Facts) {
-        self.current.learn(facts.run.as_deref(), |info| {
-            describe(info.server.clone(), self.layout, self.successor, facts, info.wakes)
-        });
+        // No member's run names the cluster.
+        let run = facts.run.as_deref().filter(|_| self.successor != Successor::ReplicaOfAMember);
+        self.current
+            .learn(run, |info| describe(info.server.clone(), self.layout, self.successor, facts, info.wakes));
     }
 
     /// Returns whether another server may take the place of the present one.

@@ -19,8 +19,8 @@ use crate::scripts::{Answer, Script};
 use crate::settings::Redis;
 use crate::side::{Kind, side_key};
 
-/// What all claims of a client share.
-#[derive(Debug)]
+/// What all claims of a client share. Cheap to clone.
+#[derive(Clone, Debug)]
 pub(crate) struct Server {
     pub(crate) clock: Clock,
     pub(crate) random: Random,
@@ -29,14 +29,34 @@ pub(crate) struct Server {
     /// What the places of this client's waiters begin with, by which it is told of their turns.
     pub(crate) client_digits: Arc<str>,
     pub(crate) profile: Arc<Profile>,
-    pub(crate) feed: Feed<Channels>,
+    pub(crate) feed: Arc<Feed<Channels>>,
     pub(crate) finder: Arc<Finder>,
     links: Arc<Slot<Connector>>,
+    way: Way,
+}
+
+/// How requests reach a member of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Straight,
+    /// As requests about a key that is on its way to the member.
+    Asking,
 }
 
 impl Server {
     pub(crate) fn new(redis: Redis, context: Context) -> Result<Server> {
         let profile = Arc::new(Profile::new(&redis.servers, &redis.common.prefix, redis.layout));
+        let client_digits = digits_of_a_client(&context.random);
+        Server::of_client(redis, context, profile, client_digits)
+    }
+
+    /// Makes one of several servers of the same client.
+    pub(crate) fn of_client(
+        redis: Redis,
+        context: Context,
+        profile: Arc<Profile>,
+        client_digits: Arc<str>,
+    ) -> Result<Server> {
         let finder = Arc::new(Finder::new(redis.servers)?);
         let links = Arc::new(Slot::new(Connector {
             finder: finder.clone(),
@@ -44,11 +64,10 @@ impl Server {
             patience: context.patience,
             newest: watch::Sender::default(),
         }));
-        let client_digits: Arc<str> = Owner::mint(&context.random).to_string()[..CLIENT_DIGITS].into();
         let channels =
             Channels::new(finder.clone(), links.clone(), profile.clone(), client_digits.clone(), &context);
         Ok(Server {
-            feed: Feed::new(channels, context.clone()),
+            feed: Arc::new(Feed::new(channels, context.clone())),
             clock: context.clock,
             random: context.random,
             prefix: redis.common.prefix,
@@ -57,7 +76,18 @@ impl Server {
             profile,
             finder,
             links,
+            way: Way::Straight,
         })
+    }
+
+    /// Returns the same server for requests about a key that is on its way to it, from another member of its cluster.
+    pub(crate) fn asking(&self) -> Server {
+        Server { way: Way::Asking, ..self.clone() }
+    }
+
+    /// Returns whether both are the same server of one client.
+    pub(crate) fn is_same(&self, other: &Server) -> bool {
+        Arc::ptr_eq(&self.links, &other.links)
     }
 
     /// Returns the keys of the lock with this name.
@@ -106,11 +136,11 @@ impl Server {
     ) -> Result<Value> {
         // Pinned here: a future that is passed on by value takes up its size again in each future that it is passed to.
         let answer = pin!(async {
-            match link.send(&command).await {
+            match self.send(link, &command).await {
                 // The script was not run: the server has forgotten its scripts, or never knew this one. Sending it in
                 // full, instead of loading it first, takes one more round trip, and no failover can happen in between.
                 Err(e) if e.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                    Box::pin(link.send(&script.in_full(&command))).await
+                    Box::pin(self.send(link, &script.in_full(&command))).await
                 }
                 outcome => outcome,
             }
@@ -121,7 +151,14 @@ impl Server {
     /// Sends a plain command.
     pub(crate) async fn ask(&self, call: &Call, command: &Cmd) -> Result<Value> {
         let link = self.link(call).await?;
-        self.within(&link, call, pin!(link.send(command))).await
+        self.within(&link, call, pin!(self.send(&link, command))).await
+    }
+
+    async fn send(&self, link: &Link, command: &Cmd) -> RedisResult<Value> {
+        match self.way {
+            Way::Straight => link.send(command).await,
+            Way::Asking => link.send_asking(command).await,
+        }
     }
 
     /// Deletes a key that expires anyway, without waiting for it.
@@ -188,4 +225,9 @@ impl Server {
     pub(crate) async fn link(&self, call: &Call) -> Result<Arc<Link>> {
         self.links.get(call).await
     }
+}
+
+/// Mints what the places of a client's waiters begin with.
+pub(crate) fn digits_of_a_client(random: &Random) -> Arc<str> {
+    Owner::mint(random).to_string()[..CLIENT_DIGITS].into()
 }

@@ -16,6 +16,8 @@ pub(crate) enum Servers {
     Copies(Vec<ConnectionInfo>),
     /// Servers that sentinels watch, and that only they name.
     Watched(Watched),
+    /// Members of a cluster, which name the others.
+    Cluster(Vec<ConnectionInfo>),
 }
 
 /// A primary and its replicas, as sentinels know them.
@@ -35,12 +37,22 @@ impl Servers {
     /// Reads the servers and their login from what stands before the `?`, and the sentinels' login from the parameters.
     pub(crate) fn take(url: &mut Location) -> Result<Servers> {
         #[cfg(not(feature = "tls"))]
-        if matches!(url.scheme().trim_end_matches(SENTINEL), "rediss" | "valkeys") {
+        if matches!(url.scheme().trim_end_matches(SENTINEL).trim_end_matches(CLUSTER), "rediss" | "valkeys") {
             return Err(without_tls());
         }
         if let Some(scheme) = url.scheme().strip_suffix(SENTINEL) {
             let scheme = scheme.to_owned();
             return Watched::take(url, &scheme).map(Servers::Watched);
+        }
+        if let Some(scheme) = url.scheme().strip_suffix(CLUSTER) {
+            let scheme = scheme.to_owned();
+            let of_host = |host| server(&url.base_of(&scheme, &host));
+            let members: Result<Vec<_>> = url.hosts(PORT)?.into_iter().map(of_host).collect();
+            let members = members?;
+            if members[0].redis_settings().db() != 0 {
+                return Err(Error::invalid("a cluster has one database: leave the number out of the URL"));
+            }
+            return Ok(Servers::Cluster(members));
         }
         if !names_several(url) {
             return server(url.base()).map(Servers::One);
@@ -55,6 +67,7 @@ impl Servers {
         let addresses = match self {
             Servers::One(server) => server.addr().to_string(),
             Servers::Copies(servers) => list(servers),
+            Servers::Cluster(members) => format!("the cluster of {}", list(members)),
             Servers::Watched(watched) => {
                 format!("{} of the sentinels {}", watched.service, list(&watched.sentinels))
             }
@@ -69,8 +82,8 @@ impl Servers {
     pub(crate) fn login(&self) -> &RedisConnectionInfo {
         let server = match self {
             Servers::One(server) => server,
-            // A list has two hosts at least.
-            Servers::Copies(servers) => &servers[0],
+            // A URL has a host at least.
+            Servers::Copies(servers) | Servers::Cluster(servers) => &servers[0],
             Servers::Watched(watched) => &watched.primary,
         };
         server.redis_settings()
@@ -80,7 +93,7 @@ impl Servers {
     pub(crate) fn use_tls(&self) -> bool {
         let server = match self {
             Servers::One(server) => server,
-            Servers::Copies(servers) => &servers[0],
+            Servers::Copies(servers) | Servers::Cluster(servers) => &servers[0],
             Servers::Watched(watched) => &watched.primary,
         };
         matches!(server.addr(), ConnectionAddr::TcpTls { .. })
@@ -95,6 +108,7 @@ impl Servers {
         Ok(match self {
             Servers::One(server) => Servers::One(change(server)?),
             Servers::Copies(servers) => Servers::Copies(all(servers)?),
+            Servers::Cluster(members) => Servers::Cluster(all(members)?),
             Servers::Watched(Watched { sentinels, service, primary }) => {
                 Servers::Watched(Watched { sentinels: all(sentinels)?, service, primary: change(primary)? })
             }
@@ -103,6 +117,7 @@ impl Servers {
 }
 
 const SENTINEL: &str = "+sentinel";
+const CLUSTER: &str = "+cluster";
 
 impl Watched {
     /// Reads `…://[user:password@]host[:port][,…]/service[/database]`. `scheme` is the scheme of one server.
@@ -128,15 +143,20 @@ impl Watched {
 
     /// Returns how the server at this address is reached.
     pub(crate) fn server_at(&self, host: String, port: u16) -> ConnectionInfo {
-        let address = match self.primary.addr() {
-            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
-                let (insecure, tls_params) = (*insecure, tls_params.clone());
-                ConnectionAddr::TcpTls { host, port, insecure, tls_params }
-            }
-            _ => ConnectionAddr::Tcp(host, port),
-        };
-        self.primary.clone().set_addr(address)
+        at_address(&self.primary, host, port)
     }
+}
+
+/// Returns the way to another address with the same login, and by TLS if `server` is reached by it.
+pub(crate) fn at_address(server: &ConnectionInfo, host: String, port: u16) -> ConnectionInfo {
+    let address = match server.addr() {
+        ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+            let (insecure, tls_params) = (*insecure, tls_params.clone());
+            ConnectionAddr::TcpTls { host, port, insecure, tls_params }
+        }
+        _ => ConnectionAddr::Tcp(host, port),
+    };
+    server.clone().set_addr(address)
 }
 
 fn service_and_database(path: &str) -> Result<(String, i64)> {

@@ -4,6 +4,7 @@ use lock_core::driver::{CommonParameters, Location, Opening, Prefix};
 use lock_core::{Client, Error, Options, Result};
 use redis::{ConnectionAddr, ConnectionInfo};
 
+use crate::cluster::ClusterDriver;
 use crate::driver::RedisDriver;
 use crate::layout::{Grace, Layout};
 use crate::servers::{Servers, with_sockets_that_notice};
@@ -37,6 +38,8 @@ impl Redis {
     /// primary. `redis+sentinel://[user:password@]host1[:26379],host2,…/name[/db]` names sentinels, and the name of the
     /// primary in their configuration; `rediss+sentinel://` reaches sentinels and servers by TLS. `valkey+sentinel://`
     /// and `valkeys+sentinel://` mean the same. The user and the password are the servers'.
+    /// `redis+cluster://[user:password@]host1,host2,…` names members of a cluster, which tell of the others;
+    /// `rediss+cluster://`, `valkey+cluster://` and `valkeys+cluster://` likewise.
     ///
     /// Parameters: `prefix` (put before every name on the server), `patience` (how long one request may take),
     /// `lazy=true` (opening doesn't wait for the server); `layout=redisson` ([`Layout::Redisson`], and with `fenced=true`
@@ -107,7 +110,14 @@ impl Redis {
     /// If the future is dropped, no client is opened. Connecting may go on in the background, for one patience at most.
     pub async fn open(self, options: Options) -> Result<Client> {
         let (options, address) = (self.common.apply_to(options), self.address());
-        options.open("redis", &address, |context| RedisDriver::open(self, context)).await
+        match self.servers.clone() {
+            Servers::Cluster(named) => {
+                options.open("redis", &address, |context| ClusterDriver::open(self, named, context)).await
+            }
+            Servers::One(_) | Servers::Copies(_) | Servers::Watched(_) => {
+                options.open("redis", &address, |context| RedisDriver::open(self, context)).await
+            }
+        }
     }
 
     /// Returns the server's address and database, for people; without user and password. Of several servers, all

@@ -41,9 +41,14 @@ pub(crate) fn side_key(key: &[u8], kind: Kind) -> Vec<u8> {
     whole
 }
 
+/// Returns the slot of a cluster to which this key belongs.
+pub(crate) fn slot(key: &[u8]) -> u16 {
+    crc16(0, tag(key).unwrap_or(key)) % SLOTS as u16
+}
+
 const STEERING: usize = 3;
 const SUFFIX: usize = RESERVED_SUFFIX.len() + 1;
-const SLOTS: usize = 16_384;
+pub(crate) const SLOTS: usize = 16_384;
 const ALPHABET: &[u8; 64] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-";
 
 fn suffix(kind: Kind) -> [u8; SUFFIX] {
@@ -53,7 +58,7 @@ fn suffix(kind: Kind) -> [u8; SUFFIX] {
 }
 
 fn steering(key: &[u8], kind: Kind) -> [u8; STEERING] {
-    if has_tag(key) {
+    if tag(key).is_some() {
         // The slot is the tag's, whatever follows it.
         return *b"000";
     }
@@ -62,11 +67,12 @@ fn steering(key: &[u8], kind: Kind) -> [u8; STEERING] {
     STEERINGS[usize::from(slot ^ unsteered) % SLOTS]
 }
 
-/// Returns whether Redis hashes only a part of the key: the text between the first `{` and the first `}` after it,
-/// unless that is empty.
-fn has_tag(key: &[u8]) -> bool {
-    let Some(open) = key.iter().position(|b| *b == b'{') else { return false };
-    key[open + 1..].iter().position(|b| *b == b'}').is_some_and(|length| length > 0)
+/// Returns the part of the key that Redis hashes, if it is not the whole key: the text between the first `{` and the first
+/// `}` after it, unless that is empty.
+fn tag(key: &[u8]) -> Option<&[u8]> {
+    let behind = &key[key.iter().position(|b| *b == b'{')? + 1..];
+    let length = behind.iter().position(|b| *b == b'}')?;
+    (length > 0).then(|| &behind[..length])
 }
 
 /// For every difference between two slots, three bytes that cancel it when the suffix follows them. The checksum is
@@ -169,6 +175,7 @@ mod tests {
             for kind in [Kind::Token, Kind::Wakes, Kind::Fence] {
                 let side = side_key(&key, kind);
                 assert_eq!(slot(&side), slot(&key), "{}", side.escape_ascii());
+                assert_eq!(super::slot(&side), slot(&key));
                 assert!(side.starts_with(&key));
             }
         }

@@ -57,7 +57,7 @@ backends! {
     "etcd" ["etcd", "etcds"] => etcd, connect_with, |url| etcd::Etcd::from_url(url).map(|_| NOTHING);
     "memory" ["memory", "memory+queue", "memory+register"] => memory, connect, |_| Ok(NOTHING);
     "mongodb" ["mongodb", "mongodb+srv"] => mongodb, connect_with, |url| Ok(mongodb::Mongo::from_url(url)?.schema());
-    "redis" ["redis", "rediss", "redis+unix", "unix", "valkey", "valkeys", "valkey+unix", "redis+sentinel", "rediss+sentinel", "valkey+sentinel", "valkeys+sentinel"] => redis, connect_with, |url| redis::Redis::from_url(url).map(|_| NOTHING);
+    "redis" ["redis", "rediss", "redis+unix", "unix", "valkey", "valkeys", "valkey+unix", "redis+sentinel", "rediss+sentinel", "valkey+sentinel", "valkeys+sentinel", "redis+cluster", "rediss+cluster", "valkey+cluster", "valkeys+cluster"] => redis, connect_with, |url| redis::Redis::from_url(url).map(|_| NOTHING);
     "redlock" ["redlock", "redlocks"] => redlock, connect_with, |url| redlock::Redlock::from_url(url).map(|_| NOTHING);
     "mysql" ["mysql", "mariadb"] => mysql in lock_sql, connect_with, |url| Ok(mysql::MySql::from_url(url)?.schema());
     "postgres" ["postgres", "postgresql"] => postgres in lock_sql, connect_with, |url| Ok(postgres::Postgres::from_url(url)?.schema());

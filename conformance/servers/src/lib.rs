@@ -107,7 +107,9 @@ pub use port::Port;
 pub use postgres::Postgres;
 pub use process::Process;
 pub use product::{Place, Product};
-pub use redis::{Redis, RedisAdmin, RedisReplicas, RedisSentinel, RedisSentinels, SentinelSettings};
+pub use redis::{
+    Redis, RedisAdmin, RedisCluster, RedisReplicas, RedisSentinel, RedisSentinels, SentinelSettings,
+};
 pub use requirement::{Absence, Requirement};
 pub use rules::judged_on;
 pub use server::{Given, Server};

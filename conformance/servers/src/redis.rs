@@ -1,6 +1,7 @@
 //! Redis, and Valkey, which has the same protocol and the same options.
 
 mod admin;
+mod cluster;
 mod replicas;
 mod sentinels;
 
@@ -16,6 +17,7 @@ use super::product::{Place, Product};
 use super::settings::{Persistence, Settings};
 
 pub use admin::RedisAdmin;
+pub use cluster::RedisCluster;
 pub use replicas::RedisReplicas;
 pub use sentinels::{RedisSentinel, RedisSentinels, SentinelSettings};
 

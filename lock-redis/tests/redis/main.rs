@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod access;
+mod cluster;
 mod copies;
 mod fair;
 mod fair_model;
@@ -34,6 +35,13 @@ rules! {
         a_missing_right_is_named,
         a_user_held_to_some_keys_has_the_side_keys_too,
         a_check_of_the_rights_leaves_nothing_behind,
+    }
+    cluster {
+        each_lock_is_at_the_member_that_has_its_slot,
+        a_release_wakes_a_waiter_of_another_client,
+        a_slot_moves_under_a_held_lock_and_its_waiter,
+        a_replica_takes_a_killed_primarys_place,
+        a_member_that_is_named_and_dead_costs_a_part_of_the_patience,
     }
     copies {
         the_primary_is_found_wherever_it_stands,

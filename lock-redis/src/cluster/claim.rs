@@ -1,0 +1,135 @@
+//! A claim on a lock whose member may change: the slot is moved to another one, or a replica takes a dead member's place.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_core::driver::{Attempt, Claim, Release, Renewal, Request, Watched};
+use lock_core::{Error, Result};
+
+use super::members::Members;
+use crate::claim::RedisClaim;
+use crate::errors::Redirect;
+use crate::server::Server;
+
+/// One owner's claim on one lock of a cluster.
+#[derive(Debug)]
+pub(crate) struct ClusterClaim {
+    members: Arc<Members>,
+    request: Request,
+    claim: RedisClaim,
+    /// The member that has the lock, as far as is known.
+    home: Arc<Server>,
+    hears: Hears,
+}
+
+/// What the claim listens to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hears {
+    Nothing,
+    Releases,
+    Revokes,
+}
+
+/// How often one call is redirected at most. Each redirection is an answer of a member, and nothing was done.
+const MOST_REDIRECTIONS: u32 = 5;
+
+/// Sends one request, and again to where the answer leads. A redirected request was not carried out, and each member has
+/// its own deadline for it.
+macro_rules! redirected {
+    ($self:ident, $call:ident($($argument:expr),*)) => {{
+        $self.go_home().await;
+        let mut redirections = 0;
+        loop {
+            let outcome = $self.claim.$call($($argument),*).await;
+            let Err(error) = outcome else { break outcome };
+            redirections += 1;
+            if let Err(error) = $self.follow(error, redirections).await {
+                break Err(error);
+            }
+        }
+    }};
+}
+
+impl ClusterClaim {
+    pub(crate) fn new(members: Arc<Members>, home: Arc<Server>, request: Request) -> ClusterClaim {
+        let claim = RedisClaim::new(home.clone(), request.clone());
+        ClusterClaim { members, request, claim, home, hears: Hears::Nothing }
+    }
+
+    /// Moves to the member that has the lock by now, as far as the client knows.
+    async fn go_home(&mut self) {
+        if let Ok(home) = self.members.server_of(&self.request.name)
+            && !home.is_same(&self.home)
+        {
+            self.move_to(home).await;
+        }
+        self.claim.ask_at(&self.home);
+    }
+
+    async fn move_to(&mut self, home: Arc<Server>) {
+        self.claim.move_to(&home);
+        self.home = home;
+        // What a subscription misses, a look at the end of the lease shows, or the next renewal.
+        match self.hears {
+            Hears::Nothing => {}
+            Hears::Releases => drop(self.claim.listen().await),
+            Hears::Revokes => drop(self.claim.watch().await),
+        }
+    }
+
+    /// Goes where the error leads. Returns it if it leads nowhere.
+    async fn follow(&mut self, error: Error, redirections: u32) -> Result<()> {
+        let Some(redirect) = Redirect::of(&error).filter(|_| redirections <= MOST_REDIRECTIONS) else {
+            if error.is_transient() {
+                // The member may be dead, and another one in its place.
+                self.members.read_slots_in_background();
+            }
+            return Err(error);
+        };
+        let server = self.members.redirected(&redirect)?;
+        match redirect {
+            Redirect::Moved { .. } => self.move_to(server).await,
+            // For this request alone: the slot is still its member's.
+            Redirect::Ask { .. } => self.claim.ask_at(&server),
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Claim for ClusterClaim {
+    async fn attempt(&mut self) -> Result<Attempt> {
+        let outcome = redirected!(self, attempt());
+        match &outcome {
+            Ok(Attempt::Granted(_)) => self.hears = Hears::Nothing,
+            Ok(Attempt::Busy(busy)) if busy.listens => self.hears = Hears::Releases,
+            _ => {}
+        }
+        outcome
+    }
+
+    async fn listen(&mut self) -> Result<()> {
+        self.claim.listen().await?;
+        self.hears = Hears::Releases;
+        Ok(())
+    }
+
+    async fn changed(&mut self) {
+        self.claim.changed().await;
+    }
+
+    async fn watch(&mut self) -> Result<Watched> {
+        let watched = self.claim.watch().await?;
+        self.hears = Hears::Revokes;
+        Ok(watched)
+    }
+
+    async fn renew(&mut self, ttl: Duration) -> Result<Renewal> {
+        redirected!(self, renew(ttl))
+    }
+
+    async fn release(&mut self) -> Result<Release> {
+        redirected!(self, release())
+    }
+}
