@@ -1,5 +1,6 @@
 //! A primary with two replicas and three sentinels, as the conformance suite uses them.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,6 +58,10 @@ impl Watched {
 
     async fn open(&self, options: Options) -> Result<Client> {
         lock_redis::connect_with(&self.url, options).await
+    }
+
+    fn addresses(&self) -> Vec<String> {
+        self.servers().iter().map(Owned::address).collect()
     }
 
     /// Returns the primary and its replicas, in this order.
@@ -120,8 +125,13 @@ impl Harness for Sentinel {
         Ok(self.admin.clone())
     }
 
+    /// Sentinels tell the servers' own addresses, so that no proxy can stand in between. These clients have the list of
+    /// the servers instead.
     fn can_use_proxy(self: Arc<Self>) -> Ability<dyn ThroughProxy> {
-        Err(Missing::because("sentinels tell the servers' own addresses: no proxy can stand in between"))
+        match self.servers.owned {
+            Some(_) => Ok(self),
+            None => Err(Missing::because("the servers are another process's")),
+        }
     }
 
     fn replays(&self) -> std::result::Result<Replays, Missing> {
@@ -161,6 +171,17 @@ impl Harness for Sentinel {
 }
 
 #[async_trait]
+impl ThroughProxy for Sentinel {
+    fn addresses(&self) -> Vec<String> {
+        self.servers.addresses()
+    }
+
+    async fn open_through(&self, addresses: &[SocketAddr], options: Options) -> Result<Client> {
+        open_list(addresses, options).await
+    }
+}
+
+#[async_trait]
 impl OwnServers for Sentinel {
     async fn start(&self) -> Box<dyn OwnServer> {
         let settings = Settings { persistence: Persistence::EveryWrite, ..Settings::default() };
@@ -194,7 +215,27 @@ impl OwnServer for Own {
         self.0.servers().iter().for_each(|server| server.restart(data).expect("it starts again"));
     }
 
+    fn through_proxy(&self) -> Option<&dyn ThroughProxy> {
+        Some(self)
+    }
+
     fn url(&self) -> Option<String> {
         Some(self.0.url.clone())
     }
+}
+
+#[async_trait]
+impl ThroughProxy for Own {
+    fn addresses(&self) -> Vec<String> {
+        self.0.addresses()
+    }
+
+    async fn open_through(&self, addresses: &[SocketAddr], options: Options) -> Result<Client> {
+        open_list(addresses, options).await
+    }
+}
+
+async fn open_list(addresses: &[SocketAddr], options: Options) -> Result<Client> {
+    let hosts: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
+    lock_redis::connect_with(&format!("redis://{}", hosts.join(",")), options).await
 }

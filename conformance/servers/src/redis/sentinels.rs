@@ -25,7 +25,7 @@ pub struct RedisSentinels {
 /// How sentinels are started.
 #[derive(Clone, Debug)]
 pub struct SentinelSettings {
-    /// For how long a primary may be silent before a sentinel takes it for dead.
+    /// For how long a primary may be silent before two of the sentinels, which is a majority, take it for dead.
     pub down_after: Duration,
     /// What they want of clients, and of each other.
     pub password: Option<String>,
@@ -93,8 +93,13 @@ impl RedisSentinels {
         let failure = |e| Absence::Failure(format!("no sentinels: {e}"));
         let primary = servers.primary().map_err(failure)?;
         let port = servers.servers()[primary].port();
-        let settings = Settings { args: lines(port, servers.password(), own), ..Settings::default() };
-        let sentinels = together::start(&RedisSentinel, &together::here(&settings))?;
+        // The last one notices late: it is no candidate, and its vote decides between the others. Three that notice at the
+        // same moment often elect none of them, and try again seconds later.
+        let settings = [1, 1, 4].map(|times| Settings {
+            args: lines(port, servers.password(), own, times),
+            ..Settings::default()
+        });
+        let sentinels = together::start(&RedisSentinel, &settings)?;
         let sentinels = RedisSentinels { sentinels, password: own.password.clone() };
         sentinels.hurry();
         sentinels.become_ready().map_err(failure)?;
@@ -141,9 +146,9 @@ impl RedisSentinels {
     }
 }
 
-fn lines(port: u16, servers: Option<&str>, own: &SentinelSettings) -> Vec<String> {
+fn lines(port: u16, servers: Option<&str>, own: &SentinelSettings, times: u32) -> Vec<String> {
     let name = RedisSentinels::SERVICE;
-    let down_after = own.down_after.as_millis();
+    let down_after = (own.down_after * times).as_millis();
     let mut lines = vec![
         format!("sentinel monitor {name} 127.0.0.1 {port} 2"),
         format!("sentinel down-after-milliseconds {name} {down_after}"),
