@@ -179,8 +179,14 @@ impl OwnServer for Own {
         self.0.members().iter().for_each(|member| member.kill().expect("it runs"));
     }
 
+    /// A member that loses its data keeps its place in the cluster.
     fn start(&mut self, data: Data) {
-        self.0.members().iter().for_each(|member| member.restart(data).expect("it starts again"));
+        for member in self.0.members() {
+            if data == Data::Lost {
+                std::fs::remove_dir_all(member.folder().join("appendonlydir")).expect("it wrote there");
+            }
+            member.restart(Data::Kept).expect("it starts again");
+        }
     }
 
     fn url(&self) -> Option<String> {
