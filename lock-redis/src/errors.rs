@@ -265,7 +265,7 @@ mod tests {
                 "ERR Error running script (call to f_1): @user_script:5: WRONGTYPE Operation against a key",
                 "another name",
             ),
-            ("MOVED 12182 127.0.0.1:7001", "one server"),
+            ("MOVED 12182 127.0.0.1:7001", "redis+cluster://"),
             ("ERR unknown command 'EVALSHA'", "refused"),
         ] {
             let error = asking(server_error(line));

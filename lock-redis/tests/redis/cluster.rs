@@ -83,6 +83,10 @@ pub(crate) fn a_slot_moves_under_a_held_lock_and_its_waiter() {
         let guard = a.lock("n").ttl(Duration::from_secs(20)).build().unwrap().acquire().await.unwrap();
         let lock = b.lock("n").ttl(Duration::from_secs(20)).build().unwrap();
         let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
+        let listens = client(&cluster).await;
+        let mut listener = claim(&listens, "n", 20_000);
+        busy(&mut listener).await;
+        listener.listen().await.unwrap();
         let renews = async |when: &str| {
             let renewed = guard.renew(Duration::from_secs(20)).await;
             assert!(renewed.is_ok(), "{when}: {renewed:?}");
@@ -104,8 +108,11 @@ pub(crate) fn a_slot_moves_under_a_held_lock_and_its_waiter() {
         renews("the slot has moved").await;
         granted(&mut fresh).await;
         fresh.release().await.unwrap();
+        // It looks, is led to the other member, and listens there.
+        busy(&mut listener).await;
         let token = guard.token();
         assert_eq!(guard.release().await, Ending::Released);
+        within("a listener is told", SOON, listener.changed()).await;
         let next = within("the waiter has it", SOON * 2, waiting).await.unwrap();
         assert!(next.token() > token);
         assert_eq!(next.release().await, Ending::Released);

@@ -158,6 +158,27 @@ pub(crate) fn dead_waiters_cost_one_grace_once_however_many_there_are() {
     });
 }
 
+pub(crate) fn a_waiter_that_asks_keeps_its_place() {
+    run(async {
+        let server = Server::start(&[]);
+        let client = server.client(SHORT).await;
+        let mut holder = claim(&client, "n", 60_000);
+        granted(&mut holder).await;
+        let (mut first, mut second) = (claim(&client, "n", 60_000), claim(&client, "n", 60_000));
+        let began = Instant::now();
+        while began.elapsed() < GRACE * 2 {
+            // The order of the first round is the order of both.
+            let look = queued(&mut first).await;
+            queued(&mut second).await;
+            assert!(look <= GRACE / 4, "{look:?}");
+            tokio::time::sleep(look).await;
+        }
+        holder.release().await.unwrap();
+        queued(&mut second).await;
+        granted(&mut first).await;
+    });
+}
+
 pub(crate) fn the_places_of_waiters_that_all_died_are_gone_after_the_grace() {
     run(async {
         let server = Server::start(&[]);

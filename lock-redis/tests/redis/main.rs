@@ -60,6 +60,7 @@ rules! {
         a_try_neither_queues_nor_passes_a_waiter,
         a_waiter_that_goes_leaves_no_trace_and_wakes_the_next,
         dead_waiters_cost_one_grace_once_however_many_there_are,
+        a_waiter_that_asks_keeps_its_place,
         the_places_of_waiters_that_all_died_are_gone_after_the_grace,
         only_the_first_waiter_is_woken,
         a_client_of_the_own_layout_is_excluded_and_passes_the_waiters,
