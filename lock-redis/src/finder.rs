@@ -42,9 +42,7 @@ impl Finder {
     pub(crate) fn new(servers: Servers) -> Result<Finder> {
         let ways = match servers {
             Servers::One(server) => Ways::One(open(server)?),
-            Servers::Copies(servers) => {
-                Ways::Copies(servers.into_iter().map(open).collect::<Result<_>>()?)
-            }
+            Servers::Copies(servers) => Ways::Copies(servers.into_iter().map(open).collect::<Result<_>>()?),
             Servers::Watched(watched) => Ways::Watched(Sentinels::new(watched)?),
         };
         Ok(Finder { ways, last: AtomicUsize::new(0) })
@@ -88,7 +86,9 @@ impl Finder {
     /// Returns whether the server at this address can be the primary, as far as sentinels know.
     pub(crate) async fn may_be_primary(&self, address: &str, call: &Call) -> bool {
         match &self.ways {
-            Ways::Watched(sentinels) => sentinels.primary(call).await.is_none_or(|primary| primary == address),
+            Ways::Watched(sentinels) => {
+                sentinels.primary(call).await.is_none_or(|primary| primary == address)
+            }
             Ways::One(_) | Ways::Copies(_) => true,
         }
     }

@@ -11,10 +11,10 @@ use redis::{Client, ProtocolVersion, RedisError};
 use tokio::sync::watch;
 
 use crate::errors;
-use crate::race::LOOK_AGAIN;
 use crate::facts::Role;
 use crate::finder::Finder;
 use crate::link::{Connector, Link, Site, speaking};
+use crate::race::LOOK_AGAIN;
 use crate::sentinels::Switches;
 
 /// The address of no server.

@@ -77,7 +77,15 @@ impl Link {
         let (now, facts) = Facts::read(&mut connection).await?;
         let server = Mutex::new(ServerClock::new(now, clock.now()));
         let site = Site { address: finder::address(client), run: facts.run.clone() };
-        Ok(Link { calls: Calls::new(connection), closed, server, facts, site, client: client.clone(), left: None })
+        Ok(Link {
+            calls: Calls::new(connection),
+            closed,
+            server,
+            facts,
+            site,
+            client: client.clone(),
+            left: None,
+        })
     }
 
     /// Sends a command and waits for the answer. An error that the server answered is an error here.
@@ -103,7 +111,7 @@ impl Link {
             // An error would mean that the sender is gone, which is in this connection.
             _ = left.subscribe().wait_for(|left| *left).await;
         } else {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 

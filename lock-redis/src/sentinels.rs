@@ -105,7 +105,9 @@ impl Sentinels {
             ([primary], []) => (Level::Good, format!("all {} name {primary}", self.count())),
             ([_], _) => (Level::Warning, format!("some can't be asked; {}", silent.join("; "))),
             ([], _) => (Level::Bad, format!("none can be asked; {}", silent.join("; "))),
-            (several, _) => (Level::Warning, format!("they name different primaries: {}", several.join(", "))),
+            (several, _) => {
+                (Level::Warning, format!("they name different primaries: {}", several.join(", ")))
+            }
         };
         Finding::new("sentinels", level, message)
     }
@@ -157,7 +159,8 @@ fn sentinel_error(error: RedisError) -> Error {
     }
     let is_no_command = error.kind() == ErrorKind::Server(ServerErrorKind::ResponseError);
     if is_no_command && error.detail().is_some_and(|detail| detail.contains("unknown command")) {
-        return Error::rejected("it is no sentinel; the URL of a server begins with redis://").with_source(error);
+        return Error::rejected("it is no sentinel; the URL of a server begins with redis://")
+            .with_source(error);
     }
     errors::connecting(error)
 }
@@ -183,9 +186,12 @@ mod tests {
         assert_eq!(promoted("+switch-master", switch, "mymaster").as_deref(), Some("10.0.0.2:6380"));
         let promotion = "slave 10.0.0.2:6380 10.0.0.2 6380 @ mymaster 10.0.0.1 6379";
         assert_eq!(promoted("+promoted-slave", promotion, "mymaster").as_deref(), Some("10.0.0.2:6380"));
-        for (channel, text) in
-            [("+switch-master", promotion), ("+promoted-slave", switch), ("+sdown", switch), ("+switch-master", "")]
-        {
+        for (channel, text) in [
+            ("+switch-master", promotion),
+            ("+promoted-slave", switch),
+            ("+sdown", switch),
+            ("+switch-master", ""),
+        ] {
             assert_eq!(promoted(channel, text, "mymaster"), None, "{channel} {text}");
         }
         assert_eq!(promoted("+switch-master", switch, "other"), None);

@@ -87,7 +87,10 @@ impl Servers {
     }
 
     /// Replaces each connection, those to sentinels as well, by what `change` makes of it.
-    pub(crate) fn try_map(self, change: impl Fn(ConnectionInfo) -> Result<ConnectionInfo>) -> Result<Servers> {
+    pub(crate) fn try_map(
+        self,
+        change: impl Fn(ConnectionInfo) -> Result<ConnectionInfo>,
+    ) -> Result<Servers> {
         let all = |servers: Vec<_>| servers.into_iter().map(&change).collect::<Result<Vec<_>>>();
         Ok(match self {
             Servers::One(server) => Servers::One(change(server)?),
@@ -150,7 +153,9 @@ fn service_and_database(path: &str) -> Result<(String, i64)> {
         "" => 0,
         // Not quoted: it may be a piece of a password.
         number => number.parse().map_err(|_| {
-            Error::invalid("in a URL of sentinels, a database number may follow the primary's name, no other text")
+            Error::invalid(
+                "in a URL of sentinels, a database number may follow the primary's name, no other text",
+            )
         })?,
     };
     Ok((service, database))
@@ -235,9 +240,8 @@ mod tests {
 
     #[test]
     fn sentinels_have_a_login_of_their_own_and_name_the_primary() {
-        let servers = taken(
-            "redis+sentinel://u:p%2Fw@a,b:7000/my%20m/2?sentinel_user=watch&sentinel_password=p%26s",
-        );
+        let servers =
+            taken("redis+sentinel://u:p%2Fw@a,b:7000/my%20m/2?sentinel_user=watch&sentinel_password=p%26s");
         assert!(servers.is_err(), "a name with a space");
         let url = "valkey+sentinel://u:p%2Fw@a,b:7000/mymaster/2?sentinel_user=watch&sentinel_password=p%26s";
         let servers = taken(url).unwrap();

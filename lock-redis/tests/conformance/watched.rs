@@ -151,7 +151,9 @@ impl Harness for Sentinel {
     }
 
     fn keeps_data(&self) -> std::result::Result<Durable, Missing> {
-        Err(Missing::because("replication is asynchronous: a replica that is promoted may lack the last writes"))
+        Err(Missing::because(
+            "replication is asynchronous: a replica that is promoted may lack the last writes",
+        ))
     }
 
     fn can_set_clocks(self: Arc<Self>) -> Ability<dyn ServerClocks> {

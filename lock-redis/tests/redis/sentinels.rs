@@ -12,13 +12,11 @@ use lock_conformance::timing::{released, within};
 use lock_core::driver::Level;
 use lock_core::{Client, Effect, ErrorKind, Lock};
 use lock_redis::{FencedWrite, WriteError};
-use lock_test_servers::{
-    Owned, RedisReplicas, RedisSentinel, RedisSentinels, SentinelSettings, Settings,
-};
+use lock_test_servers::{Owned, RedisReplicas, RedisSentinel, RedisSentinels, SentinelSettings, Settings};
 use tokio::sync::mpsc;
 
 use crate::copies::{listeners, raw, replicas};
-use crate::server::{claim, granted, raw_at, run, try_raw_at, until};
+use crate::server::{claim, claim_with, granted, raw_at, run, try_raw_at, until};
 
 const NOT_DONE: ErrorKind = ErrorKind::Unavailable { effect: Effect::NotApplied };
 /// Well below the three seconds after which a waiter looks without any wake-up.
@@ -85,7 +83,10 @@ pub(crate) fn a_sentinel_is_not_believed_before_the_server() {
             let began = Instant::now();
             let error = lock_redis::connect(&url_of(&[sentinel])).await.unwrap_err();
             assert_eq!(error.kind(), NOT_DONE, "{error}");
-            assert!(error.message().contains(how) && error.message().contains(&sentinel.address()), "{error}");
+            assert!(
+                error.message().contains(how) && error.message().contains(&sentinel.address()),
+                "{error}"
+            );
             assert_in_time!(began.elapsed() < Duration::from_secs(2), "it took {:?}", began.elapsed());
         }
         let client = lock_redis::connect(&url_of(&[&stale, &dead, &right])).await.unwrap();
@@ -104,7 +105,10 @@ pub(crate) fn a_name_that_they_do_not_know_is_a_clear_error() {
         let url = url_of(&[&one]).replace(RedisSentinels::SERVICE, "another");
         let error = lock_redis::connect(&url).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
-        assert!(error.message().contains("\"another\"") && error.message().contains(&one.address()), "{error}");
+        assert!(
+            error.message().contains("\"another\"") && error.message().contains(&one.address()),
+            "{error}"
+        );
         // A sentinel is no server, and a server is no sentinel.
         let error = lock_redis::connect(&format!("redis://{}", one.address())).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
@@ -192,11 +196,7 @@ async fn sentinels_tell_of_another(sentinels: &RedisSentinels, port: u16) {
 const TTL: Duration = Duration::from_secs(1);
 
 /// A client that contends until it is told to stop, and reports each grant.
-async fn contend(
-    lock: Lock,
-    grants: mpsc::UnboundedSender<(u64, Instant)>,
-    stopped: Arc<AtomicBool>,
-) {
+async fn contend(lock: Lock, grants: mpsc::UnboundedSender<(u64, Instant)>, stopped: Arc<AtomicBool>) {
     while !stopped.load(Ordering::Relaxed) {
         let Ok(guard) = lock.acquire().await else { continue };
         let _: Result<(), _> = grants.send((guard.token().get(), Instant::now()));
@@ -287,6 +287,30 @@ pub(crate) fn a_waiter_on_a_primary_that_stands_still_is_woken_through_its_succe
     });
 }
 
+pub(crate) fn a_call_on_a_primary_that_stands_still_ends_with_the_failover() {
+    run(async {
+        let servers = replicas(&[]);
+        let sentinels = watched(&servers);
+        let client = client(&sentinels).await;
+        let mut waiter = claim(&client, "a", 20_000);
+        waiter.listen().await.unwrap();
+        let mut hopeless = claim_with(&client, "b", 20_000, Duration::from_secs(25));
+        granted(&mut hopeless).await;
+        servers.catch_up().unwrap();
+        servers.servers()[0].pause().unwrap();
+        let asking = tokio::spawn(async move { (hopeless.renew(Duration::from_secs(20)).await, hopeless) });
+        promoted(&servers).await;
+        sentinels_tell_of_another(&sentinels, servers.servers()[0].port()).await;
+        let told = Instant::now();
+        let (answer, mut hopeless) = within("it ends", FAILOVER, asking).await.unwrap();
+        assert_in_time!(told.elapsed() < WOKEN, "it ended after {:?}", told.elapsed());
+        let error = answer.unwrap_err();
+        assert!(error.is_transient() && error.may_have_taken_effect(), "{error:?}");
+        hopeless.renew(Duration::from_secs(20)).await.unwrap();
+        servers.servers()[0].resume().unwrap();
+    });
+}
+
 pub(crate) fn a_holder_that_is_cut_off_with_its_primary_is_refused_at_the_resource() {
     run(async {
         let servers = replicas(&[]);
@@ -316,7 +340,9 @@ pub(crate) fn a_holder_that_is_cut_off_with_its_primary_is_refused_at_the_resour
         assert!(matches!(refused, WriteError::Stale(_)), "{refused}");
         let written: String = resource.ask(&["GET", "report-data"]).await;
         assert_eq!(written, "new");
-        eprintln!("a primary stood still: the lock of its holder was granted after {waited:?} (its ttl is {ttl:?})");
+        eprintln!(
+            "a primary stood still: the lock of its holder was granted after {waited:?} (its ttl is {ttl:?})"
+        );
         within("the holder knows", ttl, stale.lost()).await;
         released(next).await;
         servers.servers()[0].resume().unwrap();

@@ -69,7 +69,9 @@ impl RedisReplicas {
     ///
     /// If there is none in time.
     pub fn primary(&self) -> io::Result<usize> {
-        together::one(&self.servers, "primary", |server| self.line(server, "role").as_deref() == Some("master"))
+        together::one(&self.servers, "primary", |server| {
+            self.line(server, "role").as_deref() == Some("master")
+        })
     }
 
     /// Waits until there is one primary, and each other server has all its data.
