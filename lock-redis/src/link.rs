@@ -116,7 +116,7 @@ impl Link {
             // An error would mean that the sender is gone, which is in this connection.
             _ = left.subscribe().wait_for(|left| *left).await;
         } else {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 

@@ -133,6 +133,7 @@ rules! {
         without_sentinels_an_error_comes_in_time_and_an_open_client_goes_on,
         a_primary_that_is_killed_under_load_has_a_successor_that_all_meet,
         a_waiter_on_a_primary_that_stands_still_is_woken_through_its_successor,
+        a_call_on_a_primary_that_stands_still_ends_with_the_failover,
         a_holder_that_is_cut_off_with_its_primary_is_refused_at_the_resource,
         a_failover_by_command_loses_nothing,
     }

@@ -16,7 +16,7 @@ use lock_test_servers::{Owned, RedisReplicas, RedisSentinel, RedisSentinels, Sen
 use tokio::sync::mpsc;
 
 use crate::copies::{listeners, raw, replicas};
-use crate::server::{claim, granted, raw_at, run, try_raw_at, until};
+use crate::server::{claim, claim_with, granted, raw_at, run, try_raw_at, until};
 
 const NOT_DONE: ErrorKind = ErrorKind::Unavailable { effect: Effect::NotApplied };
 /// Well below the three seconds after which a waiter looks without any wake-up.
@@ -283,6 +283,30 @@ pub(crate) fn a_waiter_on_a_primary_that_stands_still_is_woken_through_its_succe
         let next = within("the waiter has it", FAILOVER, waiting).await.unwrap().unwrap();
         assert_in_time!(asked.elapsed() < WOKEN, "it was woken, and did not wait for a look");
         released(next).await;
+        servers.servers()[0].resume().unwrap();
+    });
+}
+
+pub(crate) fn a_call_on_a_primary_that_stands_still_ends_with_the_failover() {
+    run(async {
+        let servers = replicas(&[]);
+        let sentinels = watched(&servers);
+        let client = client(&sentinels).await;
+        let mut waiter = claim(&client, "a", 20_000);
+        waiter.listen().await.unwrap();
+        let mut hopeless = claim_with(&client, "b", 20_000, Duration::from_secs(25));
+        granted(&mut hopeless).await;
+        servers.catch_up().unwrap();
+        servers.servers()[0].pause().unwrap();
+        let asking = tokio::spawn(async move { (hopeless.renew(Duration::from_secs(20)).await, hopeless) });
+        promoted(&servers).await;
+        sentinels_tell_of_another(&sentinels, servers.servers()[0].port()).await;
+        let told = Instant::now();
+        let (answer, mut hopeless) = within("it ends", FAILOVER, asking).await.unwrap();
+        assert_in_time!(told.elapsed() < WOKEN, "it ended after {:?}", told.elapsed());
+        let error = answer.unwrap_err();
+        assert!(error.is_transient() && error.may_have_taken_effect(), "{error:?}");
+        hopeless.renew(Duration::from_secs(20)).await.unwrap();
         servers.servers()[0].resume().unwrap();
     });
 }
