@@ -4,7 +4,8 @@ mod queue;
 mod storm;
 mod turns;
 
-pub use queue::{one_holds_and_the_other_waits, the_one_between_goes};
+pub use queue::one_holds_and_the_other_waits;
+pub(crate) use queue::the_one_between_goes;
 pub use storm::{Storm, a_storm_of_both, with_a_lock_each_they_miscount};
 pub use turns::the_waiter_has_it_next;
 pub(crate) use turns::{

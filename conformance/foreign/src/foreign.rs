@@ -11,7 +11,7 @@ use super::catalogue;
 use super::contender::Contender;
 use super::driver::{self, Driver};
 use super::etcdctl::Etcdctl;
-use super::kind::{Kind, Waiters};
+use super::kind::Kind;
 
 /// A client of another library, as a process of its own. Dropping it kills the process.
 #[derive(Debug)]

@@ -1,3 +1,4 @@
+import java.util.concurrent.TimeUnit;
 import org.redisson.api.RFencedLock;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
@@ -60,7 +61,8 @@ interface Turns {
 
             @Override
             public String attempt() {
-                Long token = lock.tryLockAndGetToken();
+                // Without a limit this call waits for the lock, in Redisson 4.7.0.
+                Long token = lock.tryLockAndGetToken(0, TimeUnit.MILLISECONDS);
                 return token == null ? null : " " + token;
             }
 

@@ -32,7 +32,7 @@ pub async fn one_holds_and_the_other_waits(
 /// One client holds a lock; a second and a third one wait for it. The second one is killed, and is gone when its
 /// session has ended. The third one, which is behind it in the queue, is told of that, and still waits for the first
 /// one.
-pub async fn the_one_between_goes(
+pub(crate) async fn the_one_between_goes(
     first: &mut dyn Contender,
     mut second: Foreign,
     third: &mut dyn Contender,
