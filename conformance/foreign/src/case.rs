@@ -7,9 +7,9 @@ use lock_conformance::is_full_run;
 use lock_test_servers::Absence;
 
 use super::cases::{
-    Storm, a_killed_holder_keeps_it_for_its_lease, a_storm_of_both, names_are_the_same_for_both,
-    one_holds_and_the_other_waits, the_one_between_goes, the_waiter_has_it_next, tokens_rise_in_one_order,
-    with_a_lock_each_they_miscount,
+    Storm, a_killed_holder_keeps_it_for_its_lease, a_late_release_releases_nothing, a_storm_of_both,
+    names_are_the_same_for_both, one_holds_and_the_other_waits, the_one_between_goes, the_waiter_has_it_next,
+    tokens_rise_in_one_order, with_a_lock_each_they_miscount,
 };
 use super::contender::Contender;
 use super::foreign::Foreign;
@@ -23,6 +23,7 @@ pub(super) enum Case {
     TheirsHolds,
     TheirsGoes,
     TheirsIsKilled,
+    TheirsIsLate,
     Names,
     Tokens,
     Storm,
@@ -47,7 +48,7 @@ impl Case {
         let mut cases = vec![Case::OursHolds, Case::TheirsHolds, Case::Storm];
         match kind.waiters() {
             Waiters::Queued => cases.push(Case::TheirsGoes),
-            Waiters::Unknown => cases.extend([Case::Names, Case::LockEach]),
+            Waiters::Unknown => cases.extend([Case::TheirsIsLate, Case::Names, Case::LockEach]),
         }
         if kind.has_tokens() {
             cases.push(Case::Tokens);
@@ -79,6 +80,7 @@ impl Case {
                 the_one_between_goes(&mut ours, theirs, &mut open().await, &mut looker).await;
             }
             Case::TheirsIsKilled => a_killed_holder_keeps_it_for_its_lease(theirs, &mut ours).await,
+            Case::TheirsIsLate => a_late_release_releases_nothing(&mut theirs, &mut ours).await,
             Case::Names => names_are_the_same_for_both(&mut ours, &mut theirs).await,
             Case::Tokens => tokens_rise_in_one_order(&mut ours, &mut theirs).await,
             Case::Storm => {
@@ -99,6 +101,7 @@ impl fmt::Display for Case {
             Case::TheirsHolds => "theirs_holds_ours_waits",
             Case::TheirsGoes => "theirs_between_ours_goes",
             Case::TheirsIsKilled => "theirs_is_killed_ours_waits_for_its_lease",
+            Case::TheirsIsLate => "a_late_release_of_theirs_releases_nothing",
             Case::Names => "names_are_the_same_for_both",
             Case::Tokens => "tokens_rise_in_one_order",
             Case::Storm => "a_storm_of_both",

@@ -9,11 +9,13 @@ pub(crate) use queue::the_one_between_goes;
 pub use storm::{Storm, a_storm_of_both, with_a_lock_each_they_miscount};
 pub use turns::the_waiter_has_it_next;
 pub(crate) use turns::{
-    a_killed_holder_keeps_it_for_its_lease, names_are_the_same_for_both, tokens_rise_in_one_order,
+    a_killed_holder_keeps_it_for_its_lease, a_late_release_releases_nothing, names_are_the_same_for_both,
+    tokens_rise_in_one_order,
 };
 
 use super::contender::Contender;
 use super::foreign::Foreign;
+use super::ours::Ours;
 
 /// Checks that an attempt of a client that can make one is refused.
 async fn is_refused(contender: &mut dyn Contender, name: &str) {

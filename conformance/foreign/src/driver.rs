@@ -65,6 +65,12 @@ impl Driver {
         assert_eq!(self.answer(LIMIT).await, "released", "{}", self.kind);
     }
 
+    pub(super) async fn release_fails(&mut self, name: &str) {
+        self.tell(&format!("release {name}"));
+        let answer = self.answer(LIMIT).await;
+        assert!(answer.starts_with("error "), "{}: {answer}", self.kind);
+    }
+
     pub(super) async fn queue(&mut self, name: &str) -> u64 {
         self.tell(&format!("queue {name}"));
         self.number("queue", LIMIT).await

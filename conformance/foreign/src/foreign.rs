@@ -87,6 +87,19 @@ impl Foreign {
         }
     }
 
+    /// Releases a lock that was lost before.
+    ///
+    /// # Panics
+    ///
+    /// If the release succeeds.
+    pub(super) async fn release_fails(&mut self, name: &str) {
+        let name = self.place(name);
+        match &mut self.client {
+            Client::Driver(driver) => driver.release_fails(&name).await,
+            Client::Etcdctl(_) => unreachable!("its locks end with its processes"),
+        }
+    }
+
     /// Returns what this client is told of the lock of that name.
     fn place(&self, name: &str) -> String {
         match &self.place {

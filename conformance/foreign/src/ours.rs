@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use lock_conformance::timing::{Answered, released, within};
-use lock_core::{Client, ErrorKind, Guard, Lock, Result};
+use lock_core::{Client, ErrorKind, Guard, Lock, Result, Revoked, When};
 use tokio::task::JoinHandle;
 
 use super::cases::Storm;
@@ -34,6 +34,14 @@ impl Ours {
     #[must_use]
     pub fn asking_again_after(self, patience: Duration) -> Ours {
         Ours { patience: Some(patience), ..self }
+    }
+
+    /// Takes the lock at once from the client that holds it.
+    pub(super) async fn take_away(&self, name: &str) {
+        let lock = self.lock(name);
+        let holder = lock.inspect().answered().await.holder.expect("it is held");
+        let revoked = lock.revoke(&holder.owner, When::Now).answered().await;
+        assert_eq!(revoked, Revoked::Free, "{name}");
     }
 
     fn lock(&self, name: &str) -> Lock {

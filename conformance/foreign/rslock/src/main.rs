@@ -92,8 +92,9 @@ impl Driver {
     /// The release of rslock says nothing about the lock. So this asks before, and fails if the lock was lost.
     async fn release(&mut self, name: &str) -> Answer {
         let lock = self.held.remove(name).ok_or_else(|| format!("{name} is not held"))?;
-        self.waiting.is_freed(&lock).await?;
+        let held = self.waiting.is_freed(&lock).await;
         lock.release().await;
+        held?;
         Ok("released".to_owned())
     }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use lock_conformance::assert_in_time;
 
-use super::{Contender, Foreign, is_refused, waits_for_a_turn};
+use super::{Contender, Foreign, Ours, is_refused, waits_for_a_turn};
 
 /// A name with what names are mangled by: spaces, braces, letters that are not ASCII, and what looks like an encoding.
 const AWKWARD: &str = "one waits {größe} 100%25";
@@ -48,6 +48,20 @@ pub(crate) async fn a_killed_holder_keeps_it_for_its_lease(mut holder: Foreign, 
     assert!(at_least >= LEASE, "{waiter} has it {at_least:?} after the holder asked");
     assert_in_time!(at_most <= LEASE + Duration::from_secs(1), "{waiter} has it {at_most:?} after the kill");
     waiter.release(name).await;
+}
+
+/// The lock of a client is taken away, and ours has it. When that client releases, it is told so, and ours still has
+/// the lock.
+pub(crate) async fn a_late_release_releases_nothing(holder: &mut Foreign, ours: &mut Ours) {
+    let name = "late";
+    holder.ask(name).await;
+    holder.held().await;
+    ours.take_away(name).await;
+    ours.ask(name).await;
+    ours.held().await;
+    holder.release_fails(name).await;
+    is_refused(holder, name).await;
+    ours.release(name).await;
 }
 
 /// Each name is the same lock for both clients, and another lock than any other name.
