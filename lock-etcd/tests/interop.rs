@@ -5,7 +5,7 @@ use lock_foreign_clients::{self as interop, Kind};
 use lock_test_servers as servers;
 
 fn main() -> Verdict {
-    interop::run(&servers::Etcd, &[Kind::EtcdGo, Kind::Etcdctl], |url| async move {
+    interop::run(&servers::Etcd, &[Kind::EtcdGo, Kind::Etcdctl], |_, url| async move {
         lock_etcd::connect(&url).await
     })
 }

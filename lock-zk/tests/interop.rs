@@ -5,7 +5,7 @@ use lock_foreign_clients::{self as interop, Kind};
 use lock_test_servers as servers;
 
 fn main() -> Verdict {
-    interop::run(&servers::ZooKeeper, &[Kind::Curator, Kind::Kazoo], |url| async move {
+    interop::run(&servers::ZooKeeper, &[Kind::Curator, Kind::Kazoo], |_, url| async move {
         lock_zk::connect(&url).await
     })
 }

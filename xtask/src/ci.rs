@@ -34,8 +34,9 @@ pub(crate) fn run() -> ExitCode {
     steps.step("the planted bugs apply, and their cases exist", mutants::check);
     let everything = ["--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
     steps.step("clippy", || command(&mut cargo("clippy", &everything)));
-    apart(&mut steps, "protoc");
-    apart(&mut steps, "public-api");
+    for folder in ["xtask/protoc", "xtask/public-api", "conformance/foreign/rslock"] {
+        apart(&mut steps, folder);
+    }
     let documentation = ["--workspace", "--no-deps", "--all-features"];
     steps.step("documentation", || command(cargo("doc", &documentation).env("RUSTDOCFLAGS", "-D warnings")));
     // After the documentation, which has checked the dependencies that rustdoc reads.
@@ -46,14 +47,15 @@ pub(crate) fn run() -> ExitCode {
     steps.finish()
 }
 
-/// Checks a program of xtask's that is a workspace of its own.
-fn apart(steps: &mut Steps, name: &str) {
-    let manifest = format!("xtask/{name}/Cargo.toml");
+/// Checks a program in a folder that is a workspace of its own.
+fn apart(steps: &mut Steps, folder: &str) {
+    let name = folder.rsplit('/').next().unwrap_or(folder);
+    let manifest = format!("{folder}/Cargo.toml");
     let this = ["--manifest-path", manifest.as_str()];
     steps.step(&format!("{name}: formatting"), || command(cargo("fmt", &this).args(["--", "--check"])));
-    let folder = target().join(name);
+    let built = target().join(name);
     steps.step(&format!("{name}: clippy"), || {
-        command(cargo("clippy", &this).arg("--target-dir").arg(folder).args(["--", "-D", "warnings"]))
+        command(cargo("clippy", &this).arg("--target-dir").arg(built).args(["--", "-D", "warnings"]))
     });
 }
 

@@ -118,7 +118,17 @@ pub(crate) fn code(text: &str) -> impl Iterator<Item = &str> {
 
 /// Returns whether a name has the form of a test's name and no such test exists.
 fn is_missing_test(name: &str) -> bool {
-    name.split_once("::").is_some_and(|(place, _)| place.contains('/')) && !is_test(name)
+    match name.split_once("::") {
+        Some(("interop", case)) => !is_interop(case),
+        Some((place, _)) => place.contains('/') && !is_test(name),
+        None => false,
+    }
+}
+
+/// Returns whether a case with this name is played with other libraries' clients.
+fn is_interop(case: &str) -> bool {
+    let list = fs::read_to_string(root().join("conformance/foreign/src/case.rs")).unwrap_or_default();
+    list.contains(&format!("=> \"{case}\""))
 }
 
 /// Returns whether `redis/grant::name` is a test that some package has in `tests/redis/grant.rs`, or
@@ -194,6 +204,7 @@ mod tests {
         let name = "redis/grant::the_script_refuses_an_attempt_after_its_deadline";
         assert!(!is_missing_test(name) && is_missing_test("redis/grant::x") && is_missing_test("redis/x::y"));
         assert!(!is_missing_test("lease::x") && !is_missing_test("docs/x.md"));
+        assert!(!is_missing_test("interop::a_storm_of_both") && is_missing_test("interop::x"));
         assert!(
             is_test("lock-core/src/location::durations_have_a_unit")
                 && !is_test("lock-core/src/location::parse")

@@ -79,8 +79,8 @@ func (d *driver) answer(ctx context.Context, words []string) (string, error) {
 		return "released", d.mutex(words[1]).Unlock(ctx)
 	case is(words, "queue", 1):
 		return d.queue(ctx, words[1])
-	case is(words, "storm", 3):
-		return d.storm(ctx, words[1], words[2], words[3])
+	case is(words, "storm", 4):
+		return d.storm(ctx, words[1], words[2], words[3], words[4])
 	case is(words, "bench", 2):
 		return bench(ctx, d.client, words[1], words[2])
 	}
@@ -115,8 +115,12 @@ func (d *driver) queue(ctx context.Context, name string) (string, error) {
 }
 
 // Counts its turns in the number in the file, which nothing but the lock protects.
-func (d *driver) storm(ctx context.Context, name, file, seconds string) (string, error) {
+func (d *driver) storm(ctx context.Context, name, file, seconds, pauseSeconds string) (string, error) {
 	length, err := parseSeconds(seconds)
+	if err != nil {
+		return "", err
+	}
+	pause, err := parseSeconds(pauseSeconds)
 	if err != nil {
 		return "", err
 	}
@@ -129,6 +133,7 @@ func (d *driver) storm(ctx context.Context, name, file, seconds string) (string,
 		if err := errors.Join(counted, d.mutex(name).Unlock(ctx)); err != nil {
 			return "", err
 		}
+		time.Sleep(pause)
 	}
 	return fmt.Sprint("done ", turns), nil
 }

@@ -41,7 +41,7 @@ class Driver:
             ("try", 1): self.attempt,
             ("release", 1): self.release,
             ("queue", 1): self.queue,
-            ("storm", 3): self.storm,
+            ("storm", 4): self.storm,
         }
         verb = verbs.get((words[0], len(words) - 1)) if words else None
         if verb is None:
@@ -79,7 +79,7 @@ class Driver:
         except NoNodeError:
             return "queue 0"
 
-    def storm(self, path, file, seconds):
+    def storm(self, path, file, seconds, pause):
         """Counts its turns in the number in the file, which nothing but the lock protects."""
         turns = 0
         end = time.monotonic() + float(seconds)
@@ -90,6 +90,7 @@ class Driver:
             finally:
                 self.release(path)
             turns += 1
+            time.sleep(float(pause))
         return f"done {turns}"
 
 

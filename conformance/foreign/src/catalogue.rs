@@ -40,7 +40,7 @@ pub const ETCD_GO: Listing = Listing {
             ("main.go", include_str!("../etcd-go/main.go")),
             ("bench.go", include_str!("../etcd-go/bench.go")),
         ],
-        build: "GOWORK=off GOFLAGS= go build -mod=readonly -trimpath -buildvcs=false -o driver .",
+        build: GO,
     }),
 };
 
@@ -57,7 +57,7 @@ pub const CURATOR: Listing = Listing {
             ("src/Driver.java", include_str!("../curator/src/Driver.java")),
             ("src/Bench.java", include_str!("../curator/src/Bench.java")),
         ],
-        build: "mvn --batch-mode --quiet --strict-checksums -Dstyle.color=never compile",
+        build: MAVEN,
     }),
 };
 
@@ -70,13 +70,113 @@ pub const KAZOO: Listing = Listing {
             ("requirements.txt", include_str!("../kazoo/requirements.txt")),
             ("driver.py", include_str!("../kazoo/driver.py")),
         ],
-        build: "PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --disable-pip-version-check --require-hashes \
-                --only-binary=:all: --target lib --requirement requirements.txt",
+        build: PIP,
     }),
 };
 
+/// The lock of redis-py.
+pub const REDIS_PY: Listing = Listing {
+    name: "redis-py",
+    programs: &["python3"],
+    driver: Some(Driver {
+        sources: &[
+            ("requirements.txt", include_str!("../redis-py/requirements.txt")),
+            ("driver.py", include_str!("../redis-py/driver.py")),
+        ],
+        build: PIP,
+    }),
+};
+
+/// The lock of node-redlock.
+pub const NODE_REDLOCK: Listing = Listing {
+    name: "node-redlock",
+    programs: &["npm", "node"],
+    driver: Some(Driver {
+        sources: &[
+            ("package.json", include_str!("../node-redlock/package.json")),
+            ("package-lock.json", include_str!("../node-redlock/package-lock.json")),
+            ("driver.js", include_str!("../node-redlock/driver.js")),
+        ],
+        build: "npm ci --ignore-scripts --no-audit --no-fund --loglevel=error",
+    }),
+};
+
+/// The lock of rslock.
+pub const RSLOCK: Listing = Listing {
+    name: "rslock",
+    programs: &["cargo"],
+    driver: Some(Driver {
+        sources: &[
+            ("Cargo.toml", include_str!("../rslock/Cargo.toml")),
+            ("Cargo.lock", include_str!("../rslock/Cargo.lock")),
+            ("src/main.rs", include_str!("../rslock/src/main.rs")),
+        ],
+        build: "CARGO_TARGET_DIR=build cargo build --quiet --locked && cp build/debug/driver . && rm -r build",
+    }),
+};
+
+/// The mutex of redsync.
+pub const REDSYNC: Listing = Listing {
+    name: "redsync",
+    programs: &["go"],
+    driver: Some(Driver {
+        sources: &[
+            ("go.mod", include_str!("../redsync/go.mod")),
+            ("go.sum", include_str!("../redsync/go.sum")),
+            ("main.go", include_str!("../redsync/main.go")),
+            ("driver.go", include_str!("../go/driver.go")),
+        ],
+        build: GO,
+    }),
+};
+
+/// The lock of bsm/redislock.
+pub const REDISLOCK: Listing = Listing {
+    name: "redislock",
+    programs: &["go"],
+    driver: Some(Driver {
+        sources: &[
+            ("go.mod", include_str!("../redislock/go.mod")),
+            ("go.sum", include_str!("../redislock/go.sum")),
+            ("main.go", include_str!("../redislock/main.go")),
+            ("driver.go", include_str!("../go/driver.go")),
+        ],
+        build: GO,
+    }),
+};
+
+/// The locks of Redisson.
+pub const REDISSON: Listing = Listing {
+    name: "redisson",
+    programs: &["mvn", "javac", "java"],
+    driver: Some(Driver {
+        sources: &[
+            ("pom.xml", include_str!("../redisson/pom.xml")),
+            ("src/Driver.java", include_str!("../redisson/src/Driver.java")),
+            ("src/Turns.java", include_str!("../redisson/src/Turns.java")),
+        ],
+        build: MAVEN,
+    }),
+};
+
+const GO: &str = "GOWORK=off GOFLAGS= go build -mod=readonly -trimpath -buildvcs=false -o driver .";
+const MAVEN: &str = "mvn --batch-mode --quiet --strict-checksums -Dstyle.color=never compile";
+const PIP: &str = "PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --disable-pip-version-check \
+                   --require-hashes --only-binary=:all: --target lib --requirement requirements.txt";
+
 /// All clients that the suite knows.
-pub const ALL: &[&Listing] = &[&ETCD_GO, &ETCDCTL, &CURATOR, &KAZOO];
+pub const ALL: &[&Listing] = &[
+    &ETCD_GO,
+    &ETCDCTL,
+    &CURATOR,
+    &KAZOO,
+    &REDIS_PY,
+    &NODE_REDLOCK,
+    &RSLOCK,
+    &REDSYNC,
+    &REDISLOCK,
+    &REDISSON,
+];
 
 impl Listing {
     /// Returns the first of its programs that is in none of the folders of `path`, which is written like `PATH`.

@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::path::Path;
-use std::time::Duration;
 
 use async_trait::async_trait;
+
+use super::cases::Storm;
 
 /// A client that takes one lock at a time. Anything that goes wrong with it panics, and the case has failed.
 #[async_trait]
@@ -21,6 +22,11 @@ pub trait Contender: fmt::Debug + fmt::Display + Send {
     /// Tries to get the lock at once, and returns whether it holds it now. `None` if this client has no such call.
     async fn attempt(&mut self, name: &str) -> Option<bool>;
 
+    /// Returns the token of the lock that it holds. `None` if its locks have no tokens.
+    fn token(&self) -> Option<u64> {
+        None
+    }
+
     /// Releases the lock.
     ///
     /// # Panics
@@ -28,7 +34,7 @@ pub trait Contender: fmt::Debug + fmt::Display + Send {
     /// If the lock was lost before.
     async fn release(&mut self, name: &str);
 
-    /// Acquires the lock again and again for `length`, each time to add one to the number in `file`, which nothing else
-    /// protects. Returns how often it did.
-    async fn storm(&mut self, name: &str, file: &Path, length: Duration) -> u64;
+    /// Acquires the lock again and again, each time to add one to the number in `file`, which nothing else protects.
+    /// Returns how often it did.
+    async fn storm(&mut self, name: &str, file: &Path, storm: Storm) -> u64;
 }

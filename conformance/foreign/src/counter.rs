@@ -13,7 +13,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// A number in a file, zero at first. It always has the same number of digits, so that a writer can overwrite it. The
 /// file is never truncated.
 #[derive(Debug)]
-pub struct Counter {
+pub(super) struct Counter {
     file: NamedTempFile,
 }
 
@@ -23,14 +23,14 @@ impl Counter {
     /// # Errors
     ///
     /// If the file can't be written.
-    pub fn new() -> io::Result<Counter> {
+    pub(super) fn new() -> io::Result<Counter> {
         let file = NamedTempFile::with_prefix("lock-counter-")?;
         fs::write(file.path(), digits(0))?;
         Ok(Counter { file })
     }
 
     /// Returns the path of its file.
-    pub fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         self.file.path()
     }
 
@@ -39,7 +39,7 @@ impl Counter {
     /// # Errors
     ///
     /// If the file can't be read, or has no number.
-    pub fn number(&self) -> io::Result<u64> {
+    pub(super) fn number(&self) -> io::Result<u64> {
         number(self.path())
     }
 }

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use lock_test_servers::Absence;
 
-use super::Kind;
 use super::LIMIT;
+use super::cases::Storm;
+use super::kind::Kind;
 use super::line_process::LineProcess;
 
 /// A running driver.
@@ -15,6 +16,8 @@ use super::line_process::LineProcess;
 pub(super) struct Driver {
     kind: Kind,
     process: LineProcess,
+    /// The token of the lock that it holds, if its locks have tokens.
+    token: Option<u64>,
 }
 
 impl Driver {
@@ -22,10 +25,11 @@ impl Driver {
     pub(super) async fn start(kind: Kind, servers: &str) -> Result<Driver, Absence> {
         let folder = folder(kind.listing().name).expect("`find` has shown that it is built");
         let failure = |why: String| Absence::Failure(format!("{kind} did not start: {why}"));
-        let process = LineProcess::spawn(command(kind, &folder).arg(servers).current_dir(&folder));
+        let mut command = command(kind, &folder);
+        let process = LineProcess::spawn(command.arg(servers).args(kind.lock()).current_dir(&folder));
         let mut process = process.map_err(|e| failure(e.to_string()))?;
         match process.line(LIMIT).await {
-            Ok(line) if line == "ready" => Ok(Driver { kind, process }),
+            Ok(line) if line == "ready" => Ok(Driver { kind, process, token: None }),
             Ok(line) => Err(failure(line)),
             Err(why) => Err(failure(why)),
         }
@@ -40,21 +44,31 @@ impl Driver {
     }
 
     pub(super) async fn held(&mut self) {
-        self.expect("held", LIMIT).await;
+        let answer = self.answer(LIMIT).await;
+        assert!(self.is_held(&answer), "{}: {answer}", self.kind);
+    }
+
+    pub(super) fn token(&self) -> Option<u64> {
+        self.token
     }
 
     pub(super) async fn attempt(&mut self, name: &str) -> bool {
         self.tell(&format!("try {name}"));
-        match self.answer(LIMIT).await.as_str() {
-            "held" => true,
-            "busy" => false,
-            other => panic!("{}: {other}", self.kind),
-        }
+        let answer = self.answer(LIMIT).await;
+        let is_held = self.is_held(&answer);
+        assert!(is_held || answer == "busy", "{}: {answer}", self.kind);
+        is_held
     }
 
     pub(super) async fn release(&mut self, name: &str) {
         self.tell(&format!("release {name}"));
-        self.expect("released", LIMIT).await;
+        assert_eq!(self.answer(LIMIT).await, "released", "{}", self.kind);
+    }
+
+    pub(super) async fn release_fails(&mut self, name: &str) {
+        self.tell(&format!("release {name}"));
+        let answer = self.answer(LIMIT).await;
+        assert!(answer.starts_with("error "), "{}: {answer}", self.kind);
     }
 
     pub(super) async fn queue(&mut self, name: &str) -> u64 {
@@ -62,9 +76,10 @@ impl Driver {
         self.number("queue", LIMIT).await
     }
 
-    pub(super) async fn storm(&mut self, name: &str, file: &Path, length: Duration) -> u64 {
-        self.tell(&format!("storm {name} {} {}", file.display(), length.as_secs_f64()));
-        self.number("done", length + LIMIT).await
+    pub(super) async fn storm(&mut self, name: &str, file: &Path, storm: Storm) -> u64 {
+        let (length, pause) = (storm.length.as_secs_f64(), storm.pause.as_secs_f64());
+        self.tell(&format!("storm {name} {} {length} {pause}", file.display()));
+        self.number("done", storm.length + LIMIT).await
     }
 
     fn tell(&mut self, line: &str) {
@@ -75,8 +90,11 @@ impl Driver {
         self.process.line(limit).await.unwrap_or_else(|why| panic!("{}: {why}", self.kind))
     }
 
-    async fn expect(&mut self, answer: &str, limit: Duration) {
-        assert_eq!(self.answer(limit).await, answer, "{}", self.kind);
+    /// Returns whether this answer says that the lock is held, and keeps the token that it has then.
+    fn is_held(&mut self, answer: &str) -> bool {
+        let Some(token) = answer.strip_prefix("held") else { return false };
+        self.token = token.trim_start().parse().ok();
+        token.is_empty() || self.token.is_some()
     }
 
     async fn number(&mut self, word: &str, limit: Duration) -> u64 {
@@ -97,16 +115,21 @@ pub(super) fn folder(name: &str) -> Option<PathBuf> {
 /// Returns the command that starts the driver in its folder, without its argument.
 fn command(kind: Kind, folder: &Path) -> Command {
     match kind {
-        Kind::EtcdGo => Command::new(folder.join("driver")),
-        Kind::Curator => {
+        Kind::EtcdGo | Kind::Rslock | Kind::Redsync | Kind::Redislock => Command::new(folder.join("driver")),
+        Kind::Curator | Kind::RedissonLock | Kind::RedissonFenced | Kind::RedissonSpin => {
             let mut java = Command::new("java");
             java.args(["-XX:+UseSerialGC", "-Xmx256m", "-cp", "classes:lib/*", "Driver"]);
             java
         }
-        Kind::Kazoo => {
+        Kind::Kazoo | Kind::RedisPy => {
             let mut python = Command::new("python3");
             python.env("PYTHONPATH", "lib").arg("driver.py");
             python
+        }
+        Kind::NodeRedlock => {
+            let mut node = Command::new("node");
+            node.arg("driver.js");
+            node
         }
         Kind::Etcdctl => unreachable!("it has no driver"),
     }

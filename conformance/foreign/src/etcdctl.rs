@@ -2,12 +2,13 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use lock_conformance::timing::Returned;
 use lock_test_servers::Ended;
 
 use super::LIMIT;
+use super::cases::Storm;
 use super::line_process::LineProcess;
 
 /// A script that adds one to the number in the file that its argument names, with a pause between reading and writing.
@@ -57,8 +58,8 @@ impl Etcdctl {
     }
 
     /// Starts one process for each turn.
-    pub(super) async fn storm(&mut self, name: &str, file: &Path, length: Duration) -> u64 {
-        let end = Instant::now() + length;
+    pub(super) async fn storm(&mut self, name: &str, file: &Path, storm: Storm) -> u64 {
+        let end = Instant::now() + storm.length;
         let mut turns = 0;
         while Instant::now() < end {
             let mut command = self.command();
@@ -74,6 +75,7 @@ impl Etcdctl {
                 (Ok(Some(Ended::Status(0))), _) => turns += 1,
                 (ended, why) => panic!("a turn of etcdctl's: {ended:?}{why}"),
             }
+            tokio::time::sleep(storm.pause).await;
         }
         turns
     }

@@ -2,28 +2,38 @@
 
 use std::fmt;
 use std::path::Path;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_test_servers::{Absence, Requirement};
 
-use super::Kind;
+use super::cases::Storm;
 use super::catalogue;
 use super::contender::Contender;
 use super::driver::{self, Driver};
 use super::etcdctl::Etcdctl;
+use super::kind::Kind;
 
 /// A client of another library, as a process of its own. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Foreign {
     kind: Kind,
-    /// The prefix of a lock's name: on ZooKeeper, the directory of the locks.
-    before: String,
+    place: Place,
     client: Client,
 }
 
 /// The folder of our locks if the URL names none.
 const ZOOKEEPER_FOLDER: &str = "/locks";
+
+/// How a client is told of a lock with one of our names.
+#[derive(Debug)]
+enum Place {
+    /// By its name, which is plain.
+    Name,
+    /// By the path of its node: the name in this folder.
+    Node(String),
+    /// By its name, in which every byte that is not plain is written as `%` and two digits.
+    Encoded,
+}
 
 #[derive(Debug)]
 enum Client {
@@ -44,12 +54,17 @@ impl Foreign {
             Kind::Etcdctl => Client::Etcdctl(Etcdctl::new(servers)),
             kind => Client::Driver(Driver::start(kind, servers).await?),
         };
-        let before = match kind {
-            Kind::EtcdGo | Kind::Etcdctl => String::new(),
-            Kind::Curator | Kind::Kazoo if path.is_empty() => format!("{ZOOKEEPER_FOLDER}/"),
-            Kind::Curator | Kind::Kazoo => format!("{path}/"),
+        let place = match kind {
+            Kind::EtcdGo | Kind::Etcdctl => Place::Name,
+            Kind::Curator | Kind::Kazoo if path.is_empty() => Place::Node(ZOOKEEPER_FOLDER.to_owned()),
+            Kind::Curator | Kind::Kazoo => Place::Node(path.to_owned()),
+            _ => Place::Encoded,
         };
-        Ok(Foreign { kind, before, client })
+        Ok(Foreign { kind, place, client })
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        self.kind
     }
 
     /// Checks whether everything is there that the client needs.
@@ -72,9 +87,26 @@ impl Foreign {
         }
     }
 
-    /// Returns what this client calls the lock of that name.
+    /// Releases a lock that was lost before.
+    ///
+    /// # Panics
+    ///
+    /// If the release succeeds.
+    pub(super) async fn release_fails(&mut self, name: &str) {
+        let name = self.place(name);
+        match &mut self.client {
+            Client::Driver(driver) => driver.release_fails(&name).await,
+            Client::Etcdctl(_) => unreachable!("its locks end with its processes"),
+        }
+    }
+
+    /// Returns what this client is told of the lock of that name.
     fn place(&self, name: &str) -> String {
-        format!("{}{name}", self.before)
+        match &self.place {
+            Place::Name => name.to_owned(),
+            Place::Node(folder) => format!("{folder}/{name}"),
+            Place::Encoded => encoded(name),
+        }
     }
 }
 
@@ -89,6 +121,18 @@ fn why_missing(listing: &catalogue::Listing) -> Option<String> {
     let driver = listing.driver.as_ref()?;
     let is_built = driver::folder(listing.name).is_some_and(|folder| driver.is_built(&folder));
     (!is_built).then(|| "it is not built (cargo xtask servers)".to_owned())
+}
+
+/// Writes every byte of a name that is neither a letter nor a digit of ASCII, nor one of `-._`, as `%` and two digits.
+fn encoded(name: &str) -> String {
+    let mut encoded = String::new();
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => encoded.push(char::from(byte)),
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
 }
 
 /// Returns the hosts of a URL, and the path behind them.
@@ -137,6 +181,13 @@ impl Contender for Foreign {
         }
     }
 
+    fn token(&self) -> Option<u64> {
+        match &self.client {
+            Client::Driver(driver) => driver.token(),
+            Client::Etcdctl(_) => None,
+        }
+    }
+
     async fn release(&mut self, name: &str) {
         let name = self.place(name);
         match &mut self.client {
@@ -145,18 +196,18 @@ impl Contender for Foreign {
         }
     }
 
-    async fn storm(&mut self, name: &str, file: &Path, length: Duration) -> u64 {
+    async fn storm(&mut self, name: &str, file: &Path, storm: Storm) -> u64 {
         let name = self.place(name);
         match &mut self.client {
-            Client::Driver(driver) => driver.storm(&name, file, length).await,
-            Client::Etcdctl(etcdctl) => etcdctl.storm(&name, file, length).await,
+            Client::Driver(driver) => driver.storm(&name, file, storm).await,
+            Client::Etcdctl(etcdctl) => etcdctl.storm(&name, file, storm).await,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{catalogue, parts};
+    use super::{catalogue, encoded, parts};
 
     #[test]
     #[cfg(unix)]
@@ -174,6 +225,12 @@ mod tests {
     fn every_client_can_be_required() {
         let names: Vec<&str> = catalogue::ALL.iter().map(|listing| listing.name).collect();
         assert_eq!(names, lock_test_servers::catalogue::CLIENTS);
+    }
+
+    #[test]
+    fn a_name_is_one_word_to_a_driver() {
+        assert_eq!(encoded("one-waits"), "one-waits");
+        assert_eq!(encoded("a b+{c}/ß%"), "a%20b%2B%7Bc%7D%2F%C3%9F%25");
     }
 
     #[test]

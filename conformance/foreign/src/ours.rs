@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use lock_conformance::timing::{Answered, released, within};
-use lock_core::{Client, Guard, Lock, Result};
+use lock_core::{Client, ErrorKind, Guard, Lock, Result, Revoked, When};
 use tokio::task::JoinHandle;
 
+use super::cases::Storm;
 use super::contender::Contender;
 use super::counter::increment;
 
@@ -16,6 +17,8 @@ use super::counter::increment;
 #[derive(Debug)]
 pub struct Ours {
     client: Client,
+    /// How long it waits for its turn in a storm before it asks again. `None` if it waits without a limit.
+    patience: Option<Duration>,
     asked: Option<JoinHandle<Result<Guard>>>,
     guard: Option<Guard>,
 }
@@ -23,11 +26,40 @@ pub struct Ours {
 impl Ours {
     /// Makes a contender that acquires its locks with this client, with the default terms.
     pub fn new(client: Client) -> Ours {
-        Ours { client, asked: None, guard: None }
+        Ours { client, patience: None, asked: None, guard: None }
+    }
+
+    /// Makes it ask again in a storm after it has waited for this time, as users do who share a lock with clients that
+    /// tell it of no release.
+    #[must_use]
+    pub fn asking_again_after(self, patience: Duration) -> Ours {
+        Ours { patience: Some(patience), ..self }
+    }
+
+    /// Takes the lock at once from the client that holds it.
+    pub(super) async fn take_away(&self, name: &str) {
+        let lock = self.lock(name);
+        let holder = lock.inspect().answered().await.holder.expect("it is held");
+        let revoked = lock.revoke(&holder.owner, When::Now).answered().await;
+        assert_eq!(revoked, Revoked::Free, "{name}");
     }
 
     fn lock(&self, name: &str) -> Lock {
-        self.client.lock(name).build().expect("the name is short and plain, and the terms are the defaults")
+        self.client.lock(name).build().expect("the name is short, and the terms are the defaults")
+    }
+
+    /// Waits for the lock, and asks again when its patience has ended.
+    async fn turn(&self, name: &str) -> Guard {
+        let lock = self.client.lock(name);
+        let lock = if let Some(patience) = self.patience { lock.wait(patience) } else { lock };
+        let lock = lock.build().expect("the name is short");
+        loop {
+            match lock.acquire().await {
+                Ok(guard) => return guard,
+                Err(error) if error.kind() == ErrorKind::Timeout => {}
+                Err(error) => panic!("our lock is acquired: {error:?}"),
+            }
+        }
     }
 }
 
@@ -59,19 +91,24 @@ impl Contender for Ours {
         Some(self.guard.is_some())
     }
 
+    fn token(&self) -> Option<u64> {
+        self.guard.as_ref().map(|guard| guard.token().get())
+    }
+
     async fn release(&mut self, _: &str) {
         let guard = self.guard.take().expect("it is held");
         released(guard).await;
     }
 
-    async fn storm(&mut self, name: &str, file: &Path, length: Duration) -> u64 {
-        let (lock, end) = (self.lock(name), Instant::now() + length);
+    async fn storm(&mut self, name: &str, file: &Path, storm: Storm) -> u64 {
+        let end = Instant::now() + storm.length;
         let mut turns = 0;
         while Instant::now() < end {
-            let guard = within("our turn", super::LIMIT, lock.acquire()).await.expect("our lock is acquired");
+            let guard = within("our turn", super::LIMIT, self.turn(name)).await;
             increment(file).await.expect("our turn at the counter");
             released(guard).await;
             turns += 1;
+            tokio::time::sleep(storm.pause).await;
         }
         turns
     }

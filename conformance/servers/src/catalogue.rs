@@ -232,7 +232,18 @@ pub const ABILITIES: &[&str] = &[NETWORKS, CLOCKS];
 
 /// The clients of other libraries, as `lock-foreign-clients` lists them.
 #[allow(dead_code, reason = "this file is also xtask's, which builds them from their own list")]
-pub const CLIENTS: &[&str] = &["etcd-go", "etcdctl", "curator", "kazoo"];
+pub const CLIENTS: &[&str] = &[
+    "etcd-go",
+    "etcdctl",
+    "curator",
+    "kazoo",
+    "redis-py",
+    "node-redlock",
+    "rslock",
+    "redsync",
+    "redislock",
+    "redisson",
+];
 
 /// The environment variable with the path of the program `lock`.
 pub const LOCK_BIN: &str = "LOCK_BIN";

@@ -77,6 +77,12 @@ pub(crate) const ALL: &[Judge] = &[
     ),
     tests("redis", &["-p", "lock-redis", "--test", "redis"], &["lock-redis"], "lock-redis/tests/redis/"),
     tests(
+        "redis interop",
+        &["-p", "lock-redis", "--test", "interop"],
+        &["lock-redis"],
+        "conformance/foreign/src/",
+    ),
+    tests(
         "units of lock-sql",
         &["-p", "lock-sql", "--features", "mysql,postgres,tls", "--lib"],
         &["lock-sql"],

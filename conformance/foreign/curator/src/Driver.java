@@ -82,8 +82,10 @@ public final class Driver {
                 return "released";
             case "queue 1":
                 return "queue " + queue(words[1]);
-            case "storm 3":
-                return "done " + storm(mutex(words[1]), Path.of(words[2]), Double.parseDouble(words[3]));
+            case "storm 4":
+                double seconds = Double.parseDouble(words[3]);
+                double pause = Double.parseDouble(words[4]);
+                return "done " + storm(mutex(words[1]), Path.of(words[2]), seconds, pause);
             case "bench 2":
                 return Bench.run(client, words[1], Double.parseDouble(words[2]));
             default:
@@ -104,7 +106,8 @@ public final class Driver {
     }
 
     /** Counts its turns in the number in the file, which nothing but the lock protects. */
-    private static int storm(InterProcessMutex mutex, Path file, double seconds) throws Exception {
+    private static int storm(InterProcessMutex mutex, Path file, double seconds, double pause)
+            throws Exception {
         int turns = 0;
         for (long end = System.nanoTime() + (long) (seconds * 1e9); System.nanoTime() - end < 0; turns++) {
             mutex.acquire();
@@ -113,6 +116,7 @@ public final class Driver {
             } finally {
                 mutex.release();
             }
+            Thread.sleep((long) (pause * 1e3));
         }
         return turns;
     }

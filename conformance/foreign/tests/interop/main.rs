@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use libtest_mimic::{Arguments, Trial};
 use lock_foreign_clients::{
-    Contender, Counter, Foreign, Kind, a_storm_of_both, one_holds_and_the_other_waits,
+    Contender, Foreign, Kind, Storm, a_storm_of_both, one_holds_and_the_other_waits, the_waiter_has_it_next,
+    with_a_lock_each_they_miscount,
 };
 use lock_test_servers::{self as servers, Absence, Owned, Product, Settings, judged_on};
 
@@ -13,7 +14,8 @@ fn main() {
     let mut arguments = Arguments::from_args();
     // A storm has the machine to itself.
     arguments.test_threads = Some(1);
-    libtest_mimic::run(&arguments, on_etcd().into_iter().chain(on_zookeeper()).collect()).exit();
+    libtest_mimic::run(&arguments, [on_etcd(), on_zookeeper(), on_redis()].into_iter().flatten().collect())
+        .exit();
 }
 
 fn on_etcd() -> Vec<Trial> {
@@ -32,6 +34,20 @@ fn on_zookeeper() -> Vec<Trial> {
     cases.push(Case::new("kazoo_counts_curators_nodes", [curator, kazoo], kazoo_waits));
     cases.push(Case::new("curator_does_not_count_kazoos_nodes", [curator, kazoo], curator_does_not));
     trials(&servers::ZooKeeper, cases)
+}
+
+fn on_redis() -> Vec<Trial> {
+    let (python, node, rust) = (Kind::RedisPy, Kind::NodeRedlock, Kind::Rslock);
+    let (redsync, redislock) = (Kind::Redsync, Kind::Redislock);
+    let (lock, fenced, spin) = (Kind::RedissonLock, Kind::RedissonFenced, Kind::RedissonSpin);
+    let one_key = [[python, node], [node, rust], [rust, redsync], [redsync, redislock], [redislock, python]];
+    let pairs = one_key.into_iter().chain([[lock, fenced], [spin, spin]]);
+    let cases = pairs.flat_map(|pair| {
+        let [storm, miscounted] = storms(pair);
+        let waits = Case { play: is_next, ..holds_and_waits(pair) };
+        [waits, Case { play: storm_with_pauses, ..storm }, miscounted]
+    });
+    trials(&servers::Redis, cases.collect())
 }
 
 #[derive(Clone)]
@@ -92,25 +108,42 @@ fn waits(url: &str, [one, other]: [Kind; 2]) -> Result<(), Absence> {
     })
 }
 
-const STORM: Duration = Duration::from_secs(2);
+/// Each polls, or is told: it does not have to wait until a lease ends.
+const SOON: Duration = Duration::from_secs(3);
 
-fn storm(url: &str, kinds: [Kind; 2]) -> Result<(), Absence> {
+fn is_next(url: &str, [one, other]: [Kind; 2]) -> Result<(), Absence> {
     block_on(async {
-        let [one, other] = both(url, kinds).await?;
-        a_storm_of_both(vec![one], vec![other], STORM).await;
+        let (mut holder, mut waiter) = (Foreign::start(one, url).await?, Foreign::start(other, url).await?);
+        let mut looker = Foreign::start(one, url).await?;
+        the_waiter_has_it_next(&mut holder, &mut waiter, &mut looker, SOON).await;
         Ok(())
     })
 }
 
-/// Checks that the counter shows what a lock prevents. Otherwise the storm would prove nothing.
+const STORM: Storm = Storm { length: Duration::from_secs(2), pause: Duration::ZERO };
+/// The pauses let clients that poll come between.
+const WITH_PAUSES: Storm = Storm { pause: Duration::from_millis(20), ..STORM };
+
+fn storm(url: &str, kinds: [Kind; 2]) -> Result<(), Absence> {
+    a_storm(url, kinds, STORM)
+}
+
+fn storm_with_pauses(url: &str, kinds: [Kind; 2]) -> Result<(), Absence> {
+    a_storm(url, kinds, WITH_PAUSES)
+}
+
+fn a_storm(url: &str, kinds: [Kind; 2], storm: Storm) -> Result<(), Absence> {
+    block_on(async {
+        let [one, other] = both(url, kinds).await?;
+        a_storm_of_both(vec![one], vec![other], storm).await;
+        Ok(())
+    })
+}
+
 fn miscount(url: &str, kinds: [Kind; 2]) -> Result<(), Absence> {
     block_on(async {
         let [mut one, mut other] = both(url, kinds).await?;
-        let counter = Counter::new().expect("there is room for a number");
-        let file = counter.path();
-        let (one, other) = tokio::join!(one.storm("one", file, STORM), other.storm("other", file, STORM));
-        let number = counter.number().expect("a number");
-        assert!(number < one + other, "{number} after {one} turns and {other}: none overlapped");
+        with_a_lock_each_they_miscount(&mut *one, &mut *other, STORM.length).await;
         Ok(())
     })
 }

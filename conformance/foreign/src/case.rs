@@ -1,0 +1,153 @@
+//! The cases that a backend's `tests/interop.rs` runs with each client.
+
+use std::fmt;
+use std::time::Duration;
+
+use lock_conformance::is_full_run;
+use lock_test_servers::Absence;
+
+use super::cases::{
+    Storm, a_killed_holder_keeps_it_for_its_lease, a_late_release_releases_nothing, a_storm_of_both,
+    names_are_the_same_for_both, one_holds_and_the_other_waits, the_one_between_goes, the_waiter_has_it_next,
+    tokens_rise_in_one_order, with_a_lock_each_they_miscount,
+};
+use super::contender::Contender;
+use super::foreign::Foreign;
+use super::kind::{Kind, Release, Waiters};
+use super::ours::Ours;
+
+/// What is played with our client and the other library's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Case {
+    OursHolds,
+    TheirsHolds,
+    TheirsGoes,
+    TheirsIsKilled,
+    TheirsIsLate,
+    Names,
+    Tokens,
+    Storm,
+    LockEach,
+}
+
+/// A waiter has its lock within this time if it is told of the release, or polls. Ours looks after 3.75 s at the
+/// earliest: it has been told if it comes sooner.
+const TOLD: Duration = Duration::from_secs(3);
+/// Within this time, ours has a lock that was released in silence: it looks again after 5 s at the latest.
+const LOOKS: Duration = Duration::from_secs(6);
+/// Pauses between turns, so that clients that poll come between.
+const PAUSE: Duration = Duration::from_millis(20);
+/// How long ours waits in a storm with clients that release in silence.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// How long a storm without a common lock has to last to miscount.
+const MISCOUNT: Duration = Duration::from_secs(1);
+
+impl Case {
+    /// Returns the cases for clients of this kind. A full run has those that wait for the end of a lease, too.
+    pub(super) fn of(kind: Kind) -> Vec<Case> {
+        let mut cases = vec![Case::OursHolds, Case::TheirsHolds, Case::Storm];
+        match kind.waiters() {
+            Waiters::Queued => cases.push(Case::TheirsGoes),
+            Waiters::Unknown => cases.extend([Case::TheirsIsLate, Case::Names, Case::LockEach]),
+        }
+        if kind.has_tokens() {
+            cases.push(Case::Tokens);
+        }
+        if kind.waiters() == Waiters::Unknown && is_full_run() {
+            cases.push(Case::TheirsIsKilled);
+        }
+        cases
+    }
+
+    pub(super) async fn play(
+        self,
+        kind: Kind,
+        url: &str,
+        open: impl AsyncFn() -> Ours,
+    ) -> Result<(), Absence> {
+        let (mut ours, mut theirs) = (open().await, Foreign::start(kind, url).await?);
+        match self {
+            Case::OursHolds => {
+                let mut looker = Foreign::start(kind, url).await?;
+                one_waits(&mut ours, &mut theirs, &mut looker, TOLD).await;
+            }
+            Case::TheirsHolds => {
+                let mut looker = Foreign::start(kind, url).await?;
+                one_waits(&mut theirs, &mut ours, &mut looker, ours_waits(kind)).await;
+            }
+            Case::TheirsGoes => {
+                let mut looker = Foreign::start(kind, url).await?;
+                the_one_between_goes(&mut ours, theirs, &mut open().await, &mut looker).await;
+            }
+            Case::TheirsIsKilled => a_killed_holder_keeps_it_for_its_lease(theirs, &mut ours).await,
+            Case::TheirsIsLate => a_late_release_releases_nothing(&mut theirs, &mut ours).await,
+            Case::Names => names_are_the_same_for_both(&mut ours, &mut theirs).await,
+            Case::Tokens => tokens_rise_in_one_order(&mut ours, &mut theirs).await,
+            Case::Storm => {
+                let ours = [ours, open().await].map(|one| boxed(in_a_storm(one, kind)));
+                let theirs = [theirs, Foreign::start(kind, url).await?].map(boxed);
+                a_storm_of_both(ours.into(), theirs.into(), storm(kind)).await;
+            }
+            Case::LockEach => with_a_lock_each_they_miscount(&mut ours, &mut theirs, MISCOUNT).await,
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Case::OursHolds => "ours_holds_theirs_waits",
+            Case::TheirsHolds => "theirs_holds_ours_waits",
+            Case::TheirsGoes => "theirs_between_ours_goes",
+            Case::TheirsIsKilled => "theirs_is_killed_ours_waits_for_its_lease",
+            Case::TheirsIsLate => "a_late_release_of_theirs_releases_nothing",
+            Case::Names => "names_are_the_same_for_both",
+            Case::Tokens => "tokens_rise_in_one_order",
+            Case::Storm => "a_storm_of_both",
+            Case::LockEach => "with_a_lock_each_they_miscount",
+        })
+    }
+}
+
+async fn one_waits(
+    holder: &mut dyn Contender,
+    waiter: &mut dyn Contender,
+    looker: &mut Foreign,
+    soon: Duration,
+) {
+    match looker.kind().waiters() {
+        Waiters::Queued => one_holds_and_the_other_waits(holder, waiter, looker).await,
+        Waiters::Unknown => the_waiter_has_it_next(holder, waiter, looker, soon).await,
+    }
+}
+
+/// Returns how soon ours has a lock after a release of theirs.
+fn ours_waits(kind: Kind) -> Duration {
+    match kind.release() {
+        Release::Told => TOLD,
+        Release::Silent => LOOKS,
+    }
+}
+
+fn in_a_storm(ours: Ours, kind: Kind) -> Ours {
+    match kind.release() {
+        Release::Told => ours,
+        Release::Silent => ours.asking_again_after(PATIENCE),
+    }
+}
+
+/// Returns how long a storm lasts. Prints it, so that a reader cannot take a short run for a full one.
+fn storm(kind: Kind) -> Storm {
+    let seconds = if is_full_run() { 30 } else { 3 };
+    println!("{kind}: {seconds} s of storm; 30 with LOCK_TEST_FULL=1");
+    let pause = match kind.release() {
+        Release::Told => Duration::ZERO,
+        Release::Silent => PAUSE,
+    };
+    Storm { length: Duration::from_secs(seconds), pause }
+}
+
+fn boxed(contender: impl Contender + 'static) -> Box<dyn Contender> {
+    Box::new(contender)
+}
