@@ -90,7 +90,7 @@ mod tests {
              *3\r\n:100\r\n:16383\r\n*3\r\n$0\r\n\r\n:3\r\n$2\r\nid\r\n",
         );
         let mut slots = slots.unwrap();
-        let member = |slots: &Slots, slot| slots.member(slot).map(|address| address.to_string());
+        let member = |slots: &Slots, slot| slots.member(slot).map(ToString::to_string);
         assert_eq!(member(&slots, 0).as_deref(), Some("a:1"));
         assert_eq!(member(&slots, 99).as_deref(), Some("a:1"));
         assert_eq!(member(&slots, 16_383).as_deref(), Some("asked:3"), "it has no name for itself");
