@@ -100,6 +100,7 @@ impl Servers {
     }
 
     /// Replaces each connection, those to sentinels as well, by what `change` makes of it.
+    #[cfg(feature = "tls")]
     pub(crate) fn try_map(
         self,
         change: impl Fn(ConnectionInfo) -> Result<ConnectionInfo>,

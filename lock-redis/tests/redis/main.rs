@@ -130,6 +130,7 @@ rules! {
         a_sentinel_is_not_believed_before_the_server,
         a_name_that_they_do_not_know_is_a_clear_error,
         both_sides_have_a_password_and_neither_is_shown,
+        a_user_of_the_sentinels_needs_few_rights,
         without_sentinels_an_error_comes_in_time_and_an_open_client_goes_on,
         a_primary_that_is_killed_under_load_has_a_successor_that_all_meet,
         a_waiter_on_a_primary_that_stands_still_is_woken_through_its_successor,

@@ -150,6 +150,26 @@ pub(crate) fn both_sides_have_a_password_and_neither_is_shown() {
     });
 }
 
+pub(crate) fn a_user_of_the_sentinels_needs_few_rights() {
+    run(async {
+        let servers = replicas(&[]);
+        let one = sentinel_of(servers.servers()[0].port());
+        let mut admin = raw_at(&format!("redis://{}", one.address())).await;
+        let rights =
+            ["+sentinel|get-master-addr-by-name", "+subscribe", "&+switch-master", "&+promoted-slave"];
+        let user = ["ACL", "SETUSER", "watch", "on", ">w0rd", "-@all", "resetchannels"];
+        let _: () = admin.ask(&[&user[..], &rights].concat()).await;
+        let url = format!("{}?sentinel_user=watch&sentinel_password=w0rd", url_of(&[&one]));
+        let client = lock_redis::connect(&url).await.unwrap();
+        granted(&mut claim(&client, "a", 20_000)).await;
+        let mut waiter = claim(&client, "a", 20_000);
+        waiter.listen().await.unwrap();
+        let connections: String = admin.ask(&["CLIENT", "LIST"]).await;
+        let listens = |line: &str| line.contains("user=watch ") && line.contains(" sub=2 ");
+        assert!(connections.lines().any(listens), "{connections}");
+    });
+}
+
 pub(crate) fn without_sentinels_an_error_comes_in_time_and_an_open_client_goes_on() {
     run(async {
         let servers = replicas(&[]);

@@ -152,7 +152,7 @@ fn lines(port: u16, servers: Option<&str>, own: &SentinelSettings, times: u32) -
     let mut lines = vec![
         format!("sentinel monitor {name} 127.0.0.1 {port} 2"),
         format!("sentinel down-after-milliseconds {name} {down_after}"),
-        format!("sentinel failover-timeout {name} 3000"),
+        format!("sentinel failover-timeout {name} 2000"),
         format!("sentinel parallel-syncs {name} 2"),
     ];
     if let Some(password) = servers {
