@@ -64,29 +64,28 @@ pub(crate) async fn a_late_release_releases_nothing(holder: &mut Foreign, ours: 
     ours.release(name).await;
 }
 
-/// Each name is the same lock for both clients, and another lock than any other name.
+/// Each name is the same lock for both clients, and another lock than the name behind it, which looks alike.
 pub(crate) async fn names_are_the_same_for_both(one: &mut dyn Contender, other: &mut dyn Contender) {
     let names = [
         "with a space",
         "with%20a%20space",
-        "a+b",
+        "with+a+space",
         "{tag}",
         "{tag",
         "tag}",
         "a{b}c{d}",
-        "größe",
+        "gr\u{f6}\u{df}e",
+        "gro\u{308}\u{df}e",
         "名前",
         "🔒",
         "tab\tand\nline",
         "jobs:\"quoted\"\\",
     ];
-    for name in names {
+    for (name, alike) in names.into_iter().zip(names.into_iter().cycle().skip(1)) {
         one.ask(name).await;
         one.held().await;
         is_refused(other, name).await;
-        for another in names.into_iter().filter(|another| *another != name) {
-            is_free(other, another).await;
-        }
+        is_free(other, alike).await;
         one.release(name).await;
         other.ask(name).await;
         other.held().await;
