@@ -133,14 +133,15 @@ impl RedisSentinels {
     }
 
     /// Shortens the periods in which they look at each other: by default they need seconds to know of each other. A
-    /// program that can't be told, before Redis 7, is as slow as it is.
+    /// program that can't be told, before Redis 7, is as slow as it is. The period of pings stays: a replica is promoted
+    /// only if it was heard of within five of them.
     fn hurry(&self) {
         for sentinel in &self.sentinels {
             let url = login(&sentinel.own_url(), self.password.as_deref());
             let Ok(mut connection) = connect(&url) else { continue };
             let mut debug = redis::cmd("SENTINEL");
             debug.arg("DEBUG").arg("INFO-PERIOD").arg(200).arg("ASK-PERIOD").arg(100);
-            debug.arg("PUBLISH-PERIOD").arg(200).arg("PING-PERIOD").arg(100);
+            debug.arg("PUBLISH-PERIOD").arg(200);
             let _: redis::RedisResult<()> = debug.exec(&mut connection);
         }
     }
