@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{Attempt, Claim, Release, Renewal, Request, Watched};
-use lock_core::{Error, Result};
+use lock_core::{Effect, Error, Result};
 
 use super::members::Members;
 use crate::claim::RedisClaim;
@@ -80,13 +80,16 @@ impl ClusterClaim {
 
     /// Goes where the error leads. Returns it if it leads nowhere.
     async fn follow(&mut self, error: Error, redirections: u32) -> Result<()> {
-        let Some(redirect) = Redirect::of(&error).filter(|_| redirections <= MOST_REDIRECTIONS) else {
+        let Some(redirect) = Redirect::of(&error) else {
             if error.is_transient() {
                 // The member may be dead, and another one in its place.
                 self.members.read_slots_in_background();
             }
             return Err(error);
         };
+        if redirections > MOST_REDIRECTIONS {
+            return Err(led_in_a_circle(error));
+        }
         let server = self.members.redirected(&redirect)?;
         match redirect {
             Redirect::Moved { .. } => self.move_to(server).await,
@@ -95,6 +98,13 @@ impl ClusterClaim {
         }
         Ok(())
     }
+}
+
+/// The error for members that lead to each other: they have not agreed yet who has the slot.
+fn led_in_a_circle(error: Error) -> Error {
+    let message =
+        format!("the members of the cluster do not agree who has the lock's slot: {}", error.message());
+    Error::unavailable(Effect::NotApplied, message).with_source(error)
 }
 
 #[async_trait]

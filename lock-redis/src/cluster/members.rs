@@ -28,7 +28,7 @@ pub(crate) struct Members {
     named: Vec<Address>,
     known: Mutex<Known>,
     /// Held while the members are asked who has which slot: one question at a time.
-    asking: tokio::sync::Mutex<()>,
+    asking: Arc<tokio::sync::Mutex<()>>,
 }
 
 #[derive(Debug, Default)]
@@ -49,7 +49,7 @@ impl Members {
             client_digits: digits_of_a_client(&context.random),
             named: named.iter().map(|member| member.addr().to_string().into()).collect(),
             known: Mutex::default(),
-            asking: tokio::sync::Mutex::default(),
+            asking: Arc::default(),
             redis,
             context,
         })
@@ -97,6 +97,10 @@ impl Members {
         if self.known().reads > before {
             return Ok(());
         }
+        self.ask_for_slots(call).await
+    }
+
+    async fn ask_for_slots(&self, call: &Call) -> Result<()> {
         let (candidates, mut troubles) = (self.candidates(), Vec::new());
         let share = call.left() / u32::try_from(candidates.len()).unwrap_or(u32::MAX).max(1);
         for address in candidates {
@@ -111,13 +115,15 @@ impl Members {
         Err(no_member(&troubles))
     }
 
-    /// Does the same in the background: a call that failed has no time left for it.
+    /// Does the same in the background, unless the members are being asked: a call that failed has no time left for it.
     pub(crate) fn read_slots_in_background(self: &Arc<Self>) {
+        let Ok(asking) = self.asking.clone().try_lock_owned() else { return };
         let members = self.clone();
         tokio::spawn(async move {
+            let _asking = asking;
             let call = Call::begin(&members.context.clock, members.context.patience);
             // If none answers, the next call that fails asks again.
-            let _: Result<()> = members.read_slots(&call).await;
+            let _: Result<()> = members.ask_for_slots(&call).await;
         });
     }
 
