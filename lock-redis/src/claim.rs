@@ -58,6 +58,10 @@ impl RedisClaim {
         (self.listening, self.taken_until) = (None, None);
     }
 
+    pub(crate) fn is_listening(&self) -> bool {
+        self.listening.is_some()
+    }
+
     /// Asks this server, and listens as before.
     pub(crate) fn ask_at(&mut self, server: &Arc<Server>) {
         self.server = server.clone();
@@ -116,10 +120,13 @@ impl RedisClaim {
     }
 }
 
-#[async_trait]
-impl Claim for RedisClaim {
-    async fn attempt(&mut self) -> Result<Attempt> {
-        let call = &Call::begin(&self.request.clock, self.request.patience);
+/// The calls of the contract, each within a call that may have begun before: the caller counts its patience from there.
+impl RedisClaim {
+    pub(crate) fn call(&self) -> Call {
+        Call::begin(&self.request.clock, self.request.patience)
+    }
+
+    pub(crate) async fn attempt_within(&mut self, call: &Call) -> Result<Attempt> {
         if self.request.waits == Queueing::Queued && self.listening.is_none() {
             let Server { feed, layout, .. } = &*self.server;
             self.listening = Listening::to_releases_already(feed, &self.releases, *layout, &self.request);
@@ -147,9 +154,8 @@ impl Claim for RedisClaim {
         }
     }
 
-    async fn listen(&mut self) -> Result<()> {
+    pub(crate) async fn listen_within(&mut self, call: &Call) -> Result<()> {
         if self.listening.is_none() {
-            let call = &Call::begin(&self.request.clock, self.request.patience);
             let Server { feed, layout, .. } = &*self.server;
             let listening =
                 Listening::to_releases(feed, &self.releases, *layout, &self.request, call).await?;
@@ -158,23 +164,13 @@ impl Claim for RedisClaim {
         Ok(())
     }
 
-    async fn changed(&mut self) {
-        match &self.listening {
-            Some(listening) => listening.woken().await,
-            None => std::future::pending().await,
-        }
-        self.taken_until = None;
-    }
-
-    async fn watch(&mut self) -> Result<Watched> {
-        let Request { owner, clock, patience, .. } = &self.request;
-        let call = &Call::begin(clock, *patience);
-        self.listening = Some(Listening::to_revokes(self.server.watch(&owner.to_name(), call).await?));
+    pub(crate) async fn watch_within(&mut self, call: &Call) -> Result<Watched> {
+        let owner = self.request.owner.to_name();
+        self.listening = Some(Listening::to_revokes(self.server.watch(&owner, call).await?));
         Ok(Watched::FromNowOn)
     }
 
-    async fn renew(&mut self, ttl: Duration) -> Result<Renewal> {
-        let call = &Call::begin(&self.request.clock, self.request.patience);
+    pub(crate) async fn renew_within(&mut self, call: &Call, ttl: Duration) -> Result<Renewal> {
         self.longest = self.longest.max(ttl);
         let renew = &self.server.layout.scripts().renew;
         let mut command = renew.on(&self.keys.without_token());
@@ -190,8 +186,7 @@ impl Claim for RedisClaim {
         }
     }
 
-    async fn release(&mut self) -> Result<Release> {
-        let call = &Call::begin(&self.request.clock, self.request.patience);
+    pub(crate) async fn release_within(&mut self, call: &Call) -> Result<Release> {
         // Our own connection counts among the listeners only if it is subscribed both before and after.
         let before = self.server.feed.is_confirmed(&self.releases);
         let release = &self.server.layout.scripts().release;
@@ -218,6 +213,42 @@ impl Claim for RedisClaim {
             [0] => Ok(Release::NotHeld),
             _ => Err(answer.unexpected()),
         }
+    }
+}
+
+#[async_trait]
+impl Claim for RedisClaim {
+    async fn attempt(&mut self) -> Result<Attempt> {
+        let call = self.call();
+        self.attempt_within(&call).await
+    }
+
+    async fn listen(&mut self) -> Result<()> {
+        let call = self.call();
+        self.listen_within(&call).await
+    }
+
+    async fn changed(&mut self) {
+        match &self.listening {
+            Some(listening) => listening.woken().await,
+            None => std::future::pending().await,
+        }
+        self.taken_until = None;
+    }
+
+    async fn watch(&mut self) -> Result<Watched> {
+        let call = self.call();
+        self.watch_within(&call).await
+    }
+
+    async fn renew(&mut self, ttl: Duration) -> Result<Renewal> {
+        let call = self.call();
+        self.renew_within(&call, ttl).await
+    }
+
+    async fn release(&mut self) -> Result<Release> {
+        let call = self.call();
+        self.release_within(&call).await
     }
 }
 

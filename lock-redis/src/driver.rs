@@ -70,7 +70,8 @@ impl Driver for RedisDriver {
         let revoke = &layout.scripts().revoke;
         let mut command = revoke.on(&keys.without_token());
         command.arg(holder.as_bytes()).arg(&keys.releases).arg(successor);
-        command.arg(self.0.revokes_channel()).arg(layout.digits(holder.as_bytes()));
+        command.arg(self.0.revokes_channel());
+        layout.add_to_revoke(&mut command, holder.as_bytes());
         let answer: Answer = self.0.run(call, revoke, command).await?;
         match answer.fields[..] {
             [2, left] => Ok(Revoked::FreeIn(duration(left))),

@@ -82,15 +82,14 @@ impl Redirect {
     pub(crate) fn of(error: &Error) -> Option<Redirect> {
         let mut source = std::error::Error::source(error);
         while let Some(cause) = source {
-            if let Some((address, slot)) =
-                cause.downcast_ref::<RedisError>().and_then(RedisError::redirect_node)
+            let redis_error = cause.downcast_ref::<RedisError>();
+            if let Some((redis_error, (address, slot))) =
+                redis_error.and_then(|e| e.redirect_node().map(|to| (e, to)))
             {
                 let address = address.to_owned();
-                let is_moved = cause.downcast_ref::<RedisError>().and_then(RedisError::code) == Some("MOVED");
-                return Some(if is_moved {
-                    Redirect::Moved { slot, address }
-                } else {
-                    Redirect::Ask { address }
+                return Some(match redis_error.code() {
+                    Some("MOVED") => Redirect::Moved { slot, address },
+                    _ => Redirect::Ask { address },
                 });
             }
             source = cause.source();

@@ -154,14 +154,6 @@ impl Layout {
         }
     }
 
-    /// Returns the digits of the owner that `holder` names, by which it is told of a revoke; empty for a foreign client.
-    pub(crate) fn digits(self, holder: &[u8]) -> String {
-        match self {
-            Layout::Own | Layout::Fair(_) => value::digits(holder).unwrap_or_default().to_owned(),
-            Layout::Redisson | Layout::RedissonFenced => redisson::digits(holder).unwrap_or_default(),
-        }
-    }
-
     /// Returns what people are shown of a holder.
     pub(crate) fn entry(self, seen: Seen) -> Entry {
         match self {
@@ -193,6 +185,18 @@ impl Layout {
         match self {
             Layout::Own | Layout::Fair(_) => {}
             Layout::Redisson | Layout::RedissonFenced => _ = command.arg(asker.request.holds.get()),
+        }
+    }
+
+    /// Adds what the revoke script takes besides holder, channel, successor and channel of revokes: by which digits the
+    /// holder is told; empty for a foreign client.
+    pub(crate) fn add_to_revoke(self, command: &mut Cmd, holder: &[u8]) {
+        match self {
+            // The script takes them from the holder's value.
+            Layout::Own | Layout::Fair(_) => {}
+            Layout::Redisson | Layout::RedissonFenced => {
+                command.arg(redisson::digits(holder).unwrap_or_default());
+            }
         }
     }
 

@@ -31,7 +31,7 @@ pub(crate) fn revoked(holder: &[u8], by: &Owner, label: &Label) -> String {
 }
 
 /// Returns the owner's digits if the value is one of this library.
-pub(crate) fn digits(value: &[u8]) -> Option<&str> {
+fn digits(value: &[u8]) -> Option<&str> {
     let (digits, rest) = value.split_at_checked(OWNER_DIGITS)?;
     let ours = digits.iter().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     let ours = ours && matches!(rest.first(), None | Some(b' ' | b'!'));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Claim, Release, Renewal, Request, Watched};
+use lock_core::driver::{Attempt, Call, Claim, Release, Renewal, Request, Watched};
 use lock_core::{Effect, Error, Result};
 
 use super::members::Members;
@@ -34,17 +34,16 @@ enum Hears {
 /// How often one call is redirected at most. Each redirection is an answer of a member, and nothing was done.
 const MOST_REDIRECTIONS: u32 = 5;
 
-/// Sends one request, and again to where the answer leads. A redirected request was not carried out, and each member has
-/// its own deadline for it.
+/// Sends one request, and again to where the answer leads, within one call: what the core is told of it counts from the
+/// call's start. A redirected request was not carried out, and each member has its own deadline for it.
 macro_rules! redirected {
-    ($self:ident, $call:ident($($argument:expr),*)) => {{
-        $self.go_home().await;
+    ($self:ident, $send:ident($call:ident $(, $argument:expr)*)) => {{
         let mut redirections = 0;
         loop {
-            let outcome = $self.claim.$call($($argument),*).await;
+            let outcome = $self.claim.$send($call $(, $argument)*).await;
             let Err(error) = outcome else { break outcome };
             redirections += 1;
-            if let Err(error) = $self.follow(error, redirections).await {
+            if let Err(error) = $self.follow($call, error, redirections).await {
                 break Err(error);
             }
         }
@@ -58,28 +57,35 @@ impl ClusterClaim {
     }
 
     /// Moves to the member that has the lock by now, as far as the client knows.
-    async fn go_home(&mut self) {
+    fn go_home(&mut self) {
         if let Ok(home) = self.members.server_of(&self.request.name)
             && !home.is_same(&self.home)
         {
-            self.move_to(home).await;
+            self.move_to(home);
         }
         self.claim.ask_at(&self.home);
     }
 
-    async fn move_to(&mut self, home: Arc<Server>) {
+    fn move_to(&mut self, home: Arc<Server>) {
         self.claim.move_to(&home);
         self.home = home;
-        // What a subscription misses, a look at the end of the lease shows, or the next renewal.
+    }
+
+    /// Listens at the present member as it did at the last one. If that fails, the next call tries it again; until then a
+    /// look at the end of the lease, or the next renewal, shows what a message would have told.
+    async fn hear_again(&mut self, call: &Call) {
+        if self.claim.is_listening() {
+            return;
+        }
         match self.hears {
             Hears::Nothing => {}
-            Hears::Releases => drop(self.claim.listen().await),
-            Hears::Revokes => drop(self.claim.watch().await),
+            Hears::Releases => drop(self.claim.listen_within(call).await),
+            Hears::Revokes => drop(self.claim.watch_within(call).await),
         }
     }
 
     /// Goes where the error leads. Returns it if it leads nowhere.
-    async fn follow(&mut self, error: Error, redirections: u32) -> Result<()> {
+    async fn follow(&mut self, call: &Call, error: Error, redirections: u32) -> Result<()> {
         let Some(redirect) = Redirect::of(&error) else {
             if error.is_transient() {
                 // The member may be dead, and another one in its place.
@@ -92,7 +98,13 @@ impl ClusterClaim {
         }
         let server = self.members.redirected(&redirect)?;
         match redirect {
-            Redirect::Moved { .. } => self.move_to(server).await,
+            Redirect::Moved { .. } => {
+                self.move_to(server);
+                // A waiter listens before it looks. A holder renews first.
+                if self.hears == Hears::Releases {
+                    self.hear_again(call).await;
+                }
+            }
             // For this request alone: the slot is still its member's.
             Redirect::Ask { .. } => self.claim.ask_at(&server),
         }
@@ -110,7 +122,10 @@ fn led_in_a_circle(error: Error) -> Error {
 #[async_trait]
 impl Claim for ClusterClaim {
     async fn attempt(&mut self) -> Result<Attempt> {
-        let outcome = redirected!(self, attempt());
+        let call = &self.claim.call();
+        self.go_home();
+        self.hear_again(call).await;
+        let outcome = redirected!(self, attempt_within(call));
         match &outcome {
             Ok(Attempt::Granted(_)) => self.hears = Hears::Nothing,
             Ok(Attempt::Busy(busy)) if busy.listens => self.hears = Hears::Releases,
@@ -136,10 +151,19 @@ impl Claim for ClusterClaim {
     }
 
     async fn renew(&mut self, ttl: Duration) -> Result<Renewal> {
-        redirected!(self, renew(ttl))
+        let call = &self.claim.call();
+        self.go_home();
+        let renewal = redirected!(self, renew_within(call, ttl));
+        if matches!(renewal, Ok(Renewal::Held { .. })) {
+            self.hear_again(call).await;
+        }
+        renewal
     }
 
     async fn release(&mut self) -> Result<Release> {
-        redirected!(self, release())
+        let call = &self.claim.call();
+        self.go_home();
+        self.hears = Hears::Nothing;
+        redirected!(self, release_within(call))
     }
 }

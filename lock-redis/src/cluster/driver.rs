@@ -41,6 +41,10 @@ impl ClusterDriver {
         Ok(ClusterDriver { members, first })
     }
 
+    fn call(&self, patience: Duration) -> Call {
+        Call::begin(&self.members.context().clock, patience)
+    }
+
     fn server_of(&self, name: &Name) -> Arc<Server> {
         self.members.server_of(name).unwrap_or_else(|_| self.first.clone())
     }
@@ -71,21 +75,27 @@ impl Driver for ClusterDriver {
     }
 
     async fn inspect(&self, name: &Name, patience: Duration) -> Result<Inspection> {
+        let call = self.call(patience);
         match RedisDriver::of(self.server_of(name)).inspect(name, patience).await {
-            Err(error) => RedisDriver::of(self.redirected(error)?).inspect(name, patience).await,
+            Err(error) => RedisDriver::of(self.redirected(error)?).inspect(name, call.left()).await,
             shown => shown,
         }
     }
 
     async fn revoke(&self, name: &Name, revocation: Revocation) -> Result<Revoked> {
-        match RedisDriver::of(self.server_of(name)).revoke(name, revocation.clone()).await {
-            Err(error) => RedisDriver::of(self.redirected(error)?).revoke(name, revocation).await,
+        let (call, mut again) = (self.call(revocation.patience), revocation.clone());
+        match RedisDriver::of(self.server_of(name)).revoke(name, revocation).await {
+            Err(error) => {
+                let server = self.redirected(error)?;
+                again.patience = call.left();
+                RedisDriver::of(server).revoke(name, again).await
+            }
             revoked => revoked,
         }
     }
 
     async fn check(&self, patience: Duration) -> Result<Vec<Finding>> {
-        let call = Call::begin(&self.members.context().clock, patience);
+        let call = self.call(patience);
         self.members.read_slots(&call).await?;
         let name = check::unused_name(&self.members.context().random);
         let member = self.server_of(&name);

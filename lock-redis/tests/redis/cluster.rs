@@ -3,12 +3,13 @@
 use std::time::{Duration, Instant};
 
 use lock_conformance::Data;
+use lock_conformance::assert_in_time;
 use lock_conformance::timing::within;
 use lock_core::driver::{Attempt, Release, Renewal};
 use lock_core::{Client, Effect, Ending, ErrorKind, FencingToken};
 use lock_test_servers::{RedisCluster, Settings};
 
-use crate::server::{busy, claim, granted, name, run, until};
+use crate::server::{busy, claim, claim_with, granted, name, run, until};
 
 const SOON: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -160,6 +161,34 @@ pub(crate) fn a_replica_takes_a_killed_primarys_place() {
     });
 }
 
+/// The core releases what an attempt may have taken when one patience is over, counted from the attempt's start.
+pub(crate) fn a_redirected_attempt_has_one_patience_for_all_members() {
+    run(async {
+        let cluster = start();
+        let own = |member: usize| {
+            let mut names = (0..1000).map(|nth| format!("n{nth}"));
+            names.find(|name| cluster.primary_of(slot(name), 0).unwrap() == member).unwrap()
+        };
+        let (asked, leads_to) = (&cluster.members()[1], &cluster.members()[2]);
+        let url = format!("redis+cluster://{}?lazy=true&patience=400ms", asked.address());
+        let client = lock_redis::connect(&url).await.unwrap();
+        let lock = own(2);
+        let mut claim = claim_with(&client, &lock, 20_000, Duration::from_millis(400));
+        // The first member says where the lock is when most of the patience is over; the other one says nothing. That is
+        // too short for the cluster to take it for dead.
+        let admin = redis::Client::open(asked.url()).unwrap();
+        let mut admin = admin.get_multiplexed_async_connection().await.unwrap();
+        let () = redis::cmd("CLIENT").arg("PAUSE").arg(300).query_async(&mut admin).await.unwrap();
+        leads_to.pause().unwrap();
+        let began = Instant::now();
+        let error = claim.attempt().await.unwrap_err();
+        let took = began.elapsed();
+        leads_to.resume().unwrap();
+        assert!(error.is_transient() && !error.to_string().contains("CLUSTERDOWN"), "{error}");
+        assert_in_time!(took < Duration::from_millis(600), "one patience of 400 ms, not two: {took:?}");
+    });
+}
+
 pub(crate) fn a_member_that_is_named_and_dead_costs_a_part_of_the_patience() {
     run(async {
         let cluster = start();
@@ -172,7 +201,7 @@ pub(crate) fn a_member_that_is_named_and_dead_costs_a_part_of_the_patience() {
         let url = format!("redis+cluster://{dead},{alive}?patience=2s");
         let began = Instant::now();
         let client = lock_redis::connect(&url).await.unwrap();
-        lock_conformance::assert_in_time!(began.elapsed() < Duration::from_secs(2), "the dead one took all");
+        assert_in_time!(began.elapsed() < Duration::from_secs(2), "the dead one took all");
         assert!(matches!(
             claim(&client, &slot.unwrap(), 20_000).attempt().await.unwrap(),
             Attempt::Granted(_)

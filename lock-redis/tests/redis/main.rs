@@ -41,6 +41,7 @@ rules! {
         a_release_wakes_a_waiter_of_another_client,
         a_slot_moves_under_a_held_lock_and_its_waiter,
         a_replica_takes_a_killed_primarys_place,
+        a_redirected_attempt_has_one_patience_for_all_members,
         a_member_that_is_named_and_dead_costs_a_part_of_the_patience,
     }
     copies {

@@ -2,7 +2,7 @@
 --
 -- KEYS  1 the lock   2 the order of its waiters   3 until when they count as alive
 -- ARGV  1 the holder's value   2 the channel   3 the value that replaces it until its deadline; empty: free at once
---       4 the channel of revokes   5 the holder's digits
+--       4 the channel of revokes
 --
 -- Answers, each ending in the server's time in us:
 --   2 left   revoked; free after this time
@@ -22,6 +22,6 @@ if ARGV[3] == '' then
 else
   redis.call('SET', KEYS[1], ARGV[3], 'KEEPTTL')
 end
-redis.pcall('PUBLISH', ARGV[4], ARGV[5])
+redis.pcall('PUBLISH', ARGV[4], string.sub(holder, 1, 32))
 if ARGV[3] == '' then return {1, now} end
 return {2, left, now}
