@@ -53,7 +53,8 @@ impl Life {
     }
 
     /// Attempts, and attempts again at once if the claim has just begun to listen: a release between the attempt and the
-    /// listening would go unnoticed. An attempt that has begun to listen itself needs no second one. Returns the outcome, or how long to wait for a wake-up before the next attempt.
+    /// listening would go unnoticed. An attempt that has begun to listen itself needs no second one. Returns the outcome,
+    /// or how long to wait for a wake-up before the next attempt.
     async fn try_to_enter(
         &mut self,
         turn: Option<&Turn>,
