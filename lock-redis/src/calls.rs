@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, ErrorKind, RedisError, RedisResult, Value};
+use redis::{Cmd, ErrorKind, Pipeline, RedisError, RedisResult, Value};
 use tokio::sync::oneshot;
 
 /// A connection that many claims use at once.
@@ -15,6 +15,24 @@ pub(crate) struct Calls {
     connection: MultiplexedConnection,
     under_way: AtomicUsize,
     queue: Mutex<Vec<Queued>>,
+}
+
+/// How requests reach a member of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Straight,
+    /// As requests about a key that is on its way to the member.
+    Asking,
+}
+
+impl Way {
+    /// Adds a command that is sent in this way. The answers are those of the commands alone.
+    pub(crate) fn add_to(self, batch: &mut Pipeline, command: Cmd) {
+        if self == Way::Asking {
+            batch.cmd("ASKING").ignore();
+        }
+        batch.add_command(command);
+    }
 }
 
 #[derive(Debug)]
@@ -98,6 +116,6 @@ impl Drop for UnderWay<'_> {
 }
 
 /// The error of a call whose sending task has ended with its runtime. The command may have been sent.
-fn unsent() -> RedisError {
+pub(crate) fn unsent() -> RedisError {
     RedisError::from((ErrorKind::Io, "the connection's runtime has ended"))
 }

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use lock_core::driver::{Call, Finding, Level};
 use lock_core::{Error, ErrorKind, Name, Owner, Random, Result};
-use redis::Value;
+use redis::{Cmd, Value};
 
+use crate::acks::Kept;
 use crate::facts::Standing;
 use crate::feed::Topic;
+use crate::layout::Keys;
 use crate::link::Link;
 use crate::scripts::unexpected;
 use crate::server::Server;
@@ -37,6 +39,7 @@ pub(crate) async fn check_by(server: &Arc<Server>, name: &Name, patience: Durati
         push(server, call, name).await,
         revokes(server, call).await,
     ];
+    findings.extend(acknowledgements(server, &link, call, name).await);
     findings.extend(server.finder.finding(call).await);
     Ok(findings)
 }
@@ -55,18 +58,22 @@ fn reachable(link: &Link) -> Finding {
     }
 }
 
-/// Does what a lock needs on a key that no lock uses, and leaves nothing behind.
+/// Returns the command that does what a lock needs on a key that no lock uses, and leaves nothing behind.
+fn try_rights(server: &Server, keys: &Keys) -> Cmd {
+    let mut all = keys.with_token();
+    let latch = server.layout.latch(&keys.lock, &Owner::mint(&server.random));
+    all.extend(latch.as_deref());
+    let mut command = server.layout.scripts().try_rights.on(&all);
+    command.arg(&keys.releases);
+    command
+}
+
 async fn rights(server: &Arc<Server>, link: &Arc<Link>, call: &Call, name: &Name) -> Finding {
     if link.facts.is_replica() {
         return Finding::new("rights", Level::Unknown, "not tried on a replica");
     }
-    let (keys, try_rights) = (server.keys(name), &server.layout.scripts().try_rights);
-    let mut all = keys.with_token();
-    let latch = server.layout.latch(&keys.lock, &Owner::mint(&server.random));
-    all.extend(latch.as_deref());
-    let mut command = try_rights.on(&all);
-    command.arg(&keys.releases);
-    let answer = server.run_for_value(link, call, try_rights, command).await;
+    let (keys, script) = (server.keys(name), &server.layout.scripts().try_rights);
+    let answer = server.run_for_value(link, call, script, try_rights(server, &keys)).await;
     let tried = answer.and_then(|answer| refused(&answer));
     if let Ok((now @ 1.., _)) = tried {
         link.hear(&server.clock, now);
@@ -111,11 +118,29 @@ fn refused(answer: &Value) -> Result<(i64, Vec<String>)> {
 }
 
 fn replicas(server: &Server, link: &Link) -> Finding {
-    let mut finding = standing("replicas", server.profile.successor().loses(&link.facts));
+    let mut finding = standing("replicas", server.profile.loses(&link.facts));
     if link.facts.is_replica() {
         finding.level = Level::Bad;
     }
     finding
+}
+
+/// Tries whether replicas acknowledge a write. `None` if they need not.
+async fn acknowledgements(
+    server: &Arc<Server>,
+    link: &Arc<Link>,
+    call: &Call,
+    name: &Name,
+) -> Option<Finding> {
+    link.acknowledged.as_ref()?;
+    let (keys, script) = (server.keys(name), &server.layout.scripts().try_rights);
+    let kept = server.keep(link, call, script, try_rights(server, &keys)).await;
+    let (level, words) = match kept {
+        Ok(kept @ Kept::Enough) => (Level::Good, kept.to_string()),
+        Ok(kept @ Kept::By { .. }) => (Level::Bad, format!("no lock can be taken: {kept}")),
+        Err(e) => (Level::Unknown, e.message().to_owned()),
+    };
+    Some(Finding::new("acknowledgements", level, words))
 }
 
 fn standing(subject: &'static str, standing: Standing) -> Finding {

@@ -10,6 +10,7 @@ use lock_core::driver::{
 use lock_core::{Effect, Error, FencingToken, Instant, Owner, Result};
 use redis::Value;
 
+use crate::acks::Kept;
 use crate::feed::Topic;
 use crate::layout::{Asker, Keys, Listens};
 use crate::listening::Listening;
@@ -33,6 +34,8 @@ pub(crate) struct RedisClaim {
     latch: Option<Vec<u8>>,
     /// The answer to an attempt never came: the present holder may be this owner.
     maybe_held: bool,
+    /// An attempt is under way, or its caller does not wait for its answer any more.
+    is_asked: bool,
 }
 
 impl RedisClaim {
@@ -49,6 +52,7 @@ impl RedisClaim {
             taken_until: None,
             latch: None,
             maybe_held: false,
+            is_asked: false,
         }
     }
 
@@ -69,16 +73,24 @@ impl RedisClaim {
 
     /// Asks for the lock. The server may refuse an attempt as late although it has time left, because our estimate of
     /// the server's clock was behind. The refusal corrects the estimate, and the attempt is sent once more.
-    async fn grant(&self, call: &Call) -> Result<Attempt> {
+    async fn grant(&mut self, call: &Call) -> Result<Attempt> {
         for _ in 0..2 {
             let link = self.server.primary(call).await?;
             let grant = &self.server.layout.scripts().grant;
             let mut command = grant.on(&self.keys.with_token());
             command.arg(&self.value).arg(whole_millis(self.request.ttl)).arg(link.deadline(call));
             self.server.layout.add_to_grant(&mut command, self.asker());
-            let answer = self.server.run_on(&link, call, grant, command).await?;
+            self.is_asked = true;
+            let (answer, acknowledgement) =
+                self.server.run_acknowledged_on(&link, call, grant, command).await?;
+            self.is_asked = false;
             match answer.fields[..] {
-                [1, token, left] => return granted(token, left).ok_or_else(|| answer.unexpected()),
+                [1, token, left] => {
+                    return match acknowledgement.kept().await {
+                        Kept::Enough => granted(token, left).ok_or_else(|| answer.unexpected()),
+                        too_few => Err(self.take_back(call, too_few).await),
+                    };
+                }
                 [0, left] => return busy(left),
                 [2, look] => return Ok(Attempt::Busy(Busy::queued().with_free_in(duration(look)))),
                 [-1] if !call.left().is_zero() => {}
@@ -90,6 +102,15 @@ impl RedisClaim {
             Effect::NotApplied,
             "the attempt reached the server too late, and was refused for it",
         ))
+    }
+
+    /// Gives up a lock that was granted, and that too few replicas know of.
+    async fn take_back(&mut self, call: &Call, kept: Kept) -> Error {
+        let message = format!("the grant was taken back: {kept}");
+        match self.release_within(call).await {
+            Ok(_) => Error::unavailable(Effect::NotApplied, message),
+            Err(e) => Error::unavailable(Effect::Unknown, format!("{kept}; {}", e.message())).with_source(e),
+        }
     }
 
     fn asker(&self) -> Asker<'_> {
@@ -176,9 +197,16 @@ impl RedisClaim {
         let mut command = renew.on(&self.keys.without_token());
         command.arg(&self.value).arg(whole_millis(ttl)).arg(whole_millis(self.longest));
         self.server.layout.add_to_renewal(&mut command, self.asker());
-        let answer = self.server.run(call, renew, command).await?;
+        let link = self.server.primary(call).await?;
+        let (answer, acknowledgement) = self.server.run_acknowledged_on(&link, call, renew, command).await?;
         match answer.fields[..] {
-            [1, left] => Ok(Renewal::Held { valid_for: duration(left), age: Duration::ZERO }),
+            [1, left] => match acknowledgement.kept().await {
+                Kept::Enough => Ok(Renewal::Held { valid_for: duration(left), age: Duration::ZERO }),
+                // A replica that is promoted may have the earlier deadline.
+                too_few => {
+                    Err(Error::unavailable(Effect::Unknown, format!("the renewal does not count: {too_few}")))
+                }
+            },
             [0] => Ok(Renewal::Lost(LossReason::Gone)),
             [-1] => Ok(Renewal::Lost(LossReason::Revoked)),
             [-2] => Ok(Renewal::Lost(LossReason::Taken)),
@@ -201,7 +229,10 @@ impl RedisClaim {
         let mut command = release.on(&keys);
         command.arg(&self.value).arg(&self.keys.releases);
         self.server.layout.add_to_release(&mut command, self.asker());
-        let answer = self.server.run(call, release, command).await?;
+        let answer = match self.is_asked {
+            true => self.server.run_behind(call, release, command).await?,
+            false => self.server.run(call, release, command).await?,
+        };
         let after = self.server.feed.is_confirmed(&self.releases);
         let listens = if before && after { Listens::Also } else { Listens::NotNow };
         if let (Some(latch), [1, _]) = (self.latch.take(), &answer.fields[..]) {

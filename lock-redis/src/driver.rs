@@ -32,7 +32,7 @@ impl RedisDriver {
         let server = Arc::new(Server::new(redis, context)?);
         if opening == Opening::Waits {
             let clock = server.clock.clone();
-            server.link(&Call::begin(&clock, patience)).await?;
+            server.link(&Call::begin(&clock, patience)).await?.check_acknowledgements()?;
         }
         Ok(RedisDriver(server))
     }

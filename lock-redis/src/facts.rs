@@ -1,6 +1,7 @@
 //! What the server reports about itself, as far as this user may ask: its version, and what happens to its data.
 
 use std::collections::HashMap;
+use std::num::NonZeroU8;
 
 use lock_core::{Error, Result};
 use redis::aio::MultiplexedConnection;
@@ -266,6 +267,24 @@ impl Facts {
             "replication is asynchronous: a failover loses what the promoted replica has not yet received, so that a \
              lock can be granted again ({attached})"
         ))
+    }
+
+    /// What a failover loses where so many replicas have to acknowledge each grant.
+    pub(crate) fn failover_with(&self, acks: NonZeroU8) -> Standing {
+        let kept = format!(
+            "replicas acknowledge each grant and each renewal before it counts (ack={acks}): a failover to one that has \
+             loses none of them"
+        );
+        match self.replicas {
+            None => Standing::Unknown(format!("{kept}; how many others are attached is unknown")),
+            Some(attached) if attached > u32::from(acks.get()) => Standing::Limited(format!(
+                "{kept}; one to another of the {attached} attached replicas may, and a lock can be granted again"
+            )),
+            Some(attached) if attached < u32::from(acks.get()) => {
+                Standing::Limited(format!("{kept}; {attached} attached: no lock can be taken"))
+            }
+            Some(attached) => Standing::Good(format!("{kept} ({attached} attached)")),
+        }
     }
 }
 

@@ -21,6 +21,7 @@
 //! loses (in a crash without a synced append-only file, in an asynchronous failover, by eviction) is lost for locks as
 //! well. Even then the token distinguishes two holders, at a resource that checks it, as [`FencedWrite`] does.
 
+mod acks;
 mod calls;
 mod check;
 mod claim;

@@ -1,17 +1,19 @@
 //! One connection together with its estimate of the server's clock. Both are replaced together: an estimate that was
 //! made on another connection may belong to another server.
 
+use std::num::NonZeroU8;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{Call, Connect, Drift, ServerClock};
-use lock_core::{Clock, Result};
+use lock_core::{Clock, Effect, Error, Result};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, ProtocolVersion, PushInfo, PushKind, RedisResult, Value};
 use tokio::sync::watch;
 
+use crate::acks::AcknowledgedCalls;
 use crate::calls::Calls;
 use crate::errors;
 use crate::facts::Facts;
@@ -22,6 +24,8 @@ use crate::profile::Profile;
 pub(crate) struct Connector {
     pub(crate) finder: Arc<Finder>,
     pub(crate) profile: Arc<Profile>,
+    /// How many replicas have to acknowledge each grant. `None`: none.
+    pub(crate) acks: Option<NonZeroU8>,
     /// How long opening a connection may take.
     pub(crate) patience: Duration,
     /// Where the newest connection leads.
@@ -42,7 +46,11 @@ impl Connect for Connector {
     /// Takes as long as the client's patience, though a call may have less: a node of several has 50 ms for an answer.
     async fn connect(&self, call: &Call) -> Result<Link> {
         let opening = Call::begin(call.clock(), self.patience);
-        let link = self.finder.connect(&opening).await?;
+        let mut link = self.finder.connect(&opening).await?;
+        if let Some(replicas) = self.acks {
+            let acknowledged = opening.within(link.acknowledged_by(replicas, call.clock())).await;
+            link = acknowledged.unwrap_or_else(|| Err(opening.out_of_time(Effect::NotApplied)))?;
+        }
         self.profile.learn(&link.facts);
         self.newest.send_replace(Some(link.site.clone()));
         Ok(link)
@@ -64,6 +72,8 @@ pub(crate) struct Link {
     pub(crate) site: Site,
     /// Opens further connections to the same server.
     client: Client,
+    /// Where replicas acknowledge what is written. `None`: they need not.
+    pub(crate) acknowledged: Option<Arc<AcknowledgedCalls>>,
     /// Tells the calls on this connection that another server is the primary. `None`: there is no other.
     left: Option<watch::Sender<bool>>,
 }
@@ -84,8 +94,33 @@ impl Link {
             facts,
             site,
             client: client.clone(),
+            acknowledged: None,
             left: None,
         })
+    }
+
+    /// Returns the same connection, with another one to the same server for what so many replicas have to acknowledge. A
+    /// replica gets none: nothing is written there.
+    pub(crate) async fn acknowledged_by(self, replicas: NonZeroU8, clock: &Clock) -> Result<Link> {
+        if self.facts.is_replica() {
+            return Ok(self);
+        }
+        // If one of the two ends, both are replaced.
+        let mut connection = connect(&self.client, self.closed.clone()).await.map_err(errors::connecting)?;
+        let (_, facts) = Facts::read(&mut connection).await?;
+        if facts.run != self.facts.run {
+            return Err(Error::unavailable(
+                Effect::NotApplied,
+                "two connections to this address have led to different servers",
+            ));
+        }
+        let acknowledged = Some(AcknowledgedCalls::over(connection, replicas, facts.replicas, clock).await?);
+        Ok(Link { acknowledged, ..self })
+    }
+
+    /// Checks that as many replicas are attached as have to acknowledge a grant.
+    pub(crate) fn check_acknowledgements(&self) -> Result<()> {
+        self.acknowledged.as_ref().map_or(Ok(()), |calls| calls.check_attached())
     }
 
     /// Sends a command and waits for the answer. An error that the server answered is an error here.

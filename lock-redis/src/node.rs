@@ -67,11 +67,17 @@ pub struct ScriptAnswer {
 
 impl Node {
     /// Creates a node for a server that has not been asked anything yet. `registry` is shared with the other nodes.
-    /// `Invalid` for a primary with replicas.
+    /// `Invalid` for a primary with replicas, or if replicas have to acknowledge.
     pub fn new(redis: Redis, context: Context, registry: Arc<VoteRegistry>) -> Result<Node> {
         if !matches!(redis.servers, Servers::One(_)) {
             return Err(Error::invalid(format!(
                 "{}: a node is one server, and no replica takes its place",
+                redis.address()
+            )));
+        }
+        if redis.acks.is_some() {
+            return Err(Error::invalid(format!(
+                "{}: no replica of a node acknowledges its votes",
                 redis.address()
             )));
         }

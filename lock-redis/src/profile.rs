@@ -1,20 +1,29 @@
 //! What this server guarantees, kept in memory so that reading it needs no request.
 
+use std::num::NonZeroU8;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::Info;
-use lock_core::driver::{CurrentInfo, Fair, Fencing, Lease, Prefix, Wakes};
+use lock_core::driver::{CurrentInfo, Fair, Fencing, Lease, Wakes};
 
 use crate::facts::{Facts, Standing};
 use crate::layout::Layout;
 use crate::servers::Servers;
+use crate::settings::Redis;
 
 /// The driver's [`Info`], updated with each new connection.
 #[derive(Debug)]
 pub(crate) struct Profile {
     current: CurrentInfo,
+    promises: Promises,
+}
+
+/// What the client was opened with, as far as it decides about the guarantees.
+#[derive(Clone, Copy, Debug)]
+struct Promises {
     layout: Layout,
+    acks: Option<NonZeroU8>,
     successor: Successor,
 }
 
@@ -37,12 +46,15 @@ impl Successor {
             Servers::Cluster(_) => Successor::ReplicaOfAMember,
         }
     }
+}
 
+impl Promises {
     /// Returns what a failover loses.
-    pub(crate) fn loses(self, facts: &Facts) -> Standing {
-        match self {
-            Successor::None => facts.replication(),
-            Successor::Replica | Successor::ReplicaOfAMember => facts.failover(),
+    fn loses(self, facts: &Facts) -> Standing {
+        match (self.acks, self.successor) {
+            (Some(acks), _) if !facts.is_replica() => facts.failover_with(acks),
+            (_, Successor::None) => facts.replication(),
+            (_, Successor::Replica | Successor::ReplicaOfAMember) => facts.failover(),
         }
     }
 }
@@ -59,11 +71,12 @@ const CLOCK: &str = "the server's wall clock. Two holders are possible for the t
     primary's. Its rate and the client's must agree within 1 % (chrony: maxslewrate 5000 at most)";
 
 impl Profile {
-    pub(crate) fn new(servers: &Servers, prefix: &Prefix, layout: Layout) -> Profile {
-        let successor = Successor::among(servers);
-        let info = describe(servers.address(), layout, successor, &Facts::default(), Wakes::Pushed);
-        let current = CurrentInfo::new(info, format!("{} {}", servers.login().db(), prefix.as_str()));
-        Profile { current, layout, successor }
+    pub(crate) fn new(redis: &Redis) -> Profile {
+        let Redis { servers, common, layout, acks } = redis;
+        let promises = Promises { layout: *layout, acks: *acks, successor: Successor::among(servers) };
+        let info = describe(servers.address(), promises, &Facts::default(), Wakes::Pushed);
+        let current = CurrentInfo::new(info, format!("{} {}", servers.login().db(), common.prefix.as_str()));
+        Profile { current, promises }
     }
 
     pub(crate) fn get(&self) -> Arc<Info> {
@@ -73,14 +86,13 @@ impl Profile {
     /// Takes over what a new connection reported: the server behind it may be another one.
     pub(crate) fn learn(&self, facts: &Facts) {
         // No member's run names the cluster.
-        let run = facts.run.as_deref().filter(|_| self.successor != Successor::ReplicaOfAMember);
-        self.current
-            .learn(run, |info| describe(info.server.clone(), self.layout, self.successor, facts, info.wakes));
+        let run = facts.run.as_deref().filter(|_| self.promises.successor != Successor::ReplicaOfAMember);
+        self.current.learn(run, |info| describe(info.server.clone(), self.promises, facts, info.wakes));
     }
 
-    /// Returns whether another server may take the place of the present one.
-    pub(crate) fn successor(&self) -> Successor {
-        self.successor
+    /// Returns what a failover loses.
+    pub(crate) fn loses(&self, facts: &Facts) -> Standing {
+        self.promises.loses(facts)
     }
 
     /// Records whether the server granted or refused a subscription.
@@ -91,8 +103,9 @@ impl Profile {
     }
 }
 
-fn describe(server: String, layout: Layout, successor: Successor, facts: &Facts, wakes: Wakes) -> Info {
-    let (persistence, eviction, failover) = (facts.persistence(), facts.eviction(), successor.loses(facts));
+fn describe(server: String, promises: Promises, facts: &Facts, wakes: Wakes) -> Info {
+    let layout = promises.layout;
+    let (persistence, eviction, failover) = (facts.persistence(), facts.eviction(), promises.loses(facts));
     let losses = format!("{}; {}; {}", persistence.words(), eviction.words(), failover.words());
     let mut info = Info::new(
         "redis",
@@ -115,7 +128,8 @@ fn describe(server: String, layout: Layout, successor: Successor, facts: &Facts,
         "a lock that the server has lost can be granted again while its holder still relies on it, and only the \
          fencing token distinguishes the two holders: {losses}"
     );
-    info.requests_per_hand_over = 2;
+    // An attempt and a release, and WAIT where replicas have to acknowledge.
+    info.requests_per_hand_over = if promises.acks.is_some() { 3 } else { 2 };
     info.fair = match layout {
         Layout::Fair(_) => Fair::PerProcess,
         Layout::Own | Layout::Redisson | Layout::RedissonFenced => Fair::No,
@@ -140,13 +154,10 @@ fn whose_tokens(layout: Layout) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use lock_core::driver::Location;
-
     use super::*;
 
     fn profile(url: &str) -> Profile {
-        let servers = Servers::take(&mut Location::parse(url).unwrap()).unwrap();
-        Profile::new(&servers, &Prefix::new("app:").unwrap(), Layout::Own)
+        Profile::new(&Redis::from_url(url).unwrap().prefix("app:").unwrap())
     }
 
     #[test]
@@ -180,5 +191,17 @@ mod tests {
             }
         }
         assert!(!profile("redis://a").get().data_loss.contains("a failover loses"));
+    }
+
+    #[test]
+    fn what_replicas_acknowledge_a_failover_to_them_does_not_lose() {
+        let profile = profile("redis://a,b,c?ack=1");
+        let told = |replicas| {
+            profile.learn(&Facts { replicas: Some(replicas), ..Facts::default() });
+            profile.get().data_loss.clone()
+        };
+        assert!(told(1).contains("(ack=1)") && !told(1).contains("another of the"), "{}", told(1));
+        assert!(told(3).contains("to another of the 3 attached"), "{}", told(3));
+        assert_eq!(profile.get().requests_per_hand_over, 3);
     }
 }

@@ -9,6 +9,8 @@ use lock_core::{Clock, Effect, Name, Owner, Random, Result};
 use redis::{Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
 use tokio::sync::watch;
 
+use crate::acks::{Acknowledgement, Kept, Reply};
+use crate::calls::Way;
 use crate::errors;
 use crate::feed::{Channels, Topic};
 use crate::finder::Finder;
@@ -35,17 +37,20 @@ pub(crate) struct Server {
     way: Way,
 }
 
-/// How requests reach a member of a cluster.
+/// What a request waits for besides the primary's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    Straight,
-    /// As requests about a key that is on its way to the member.
-    Asking,
+enum Waits {
+    /// Nothing.
+    No,
+    /// The answers to those that were sent before, which may wait for replicas.
+    ForEarlier,
+    /// As many replicas as acknowledge each grant of this client.
+    ForReplicas,
 }
 
 impl Server {
     pub(crate) fn new(redis: Redis, context: Context) -> Result<Server> {
-        let profile = Arc::new(Profile::new(&redis.servers, &redis.common.prefix, redis.layout));
+        let profile = Arc::new(Profile::new(&redis));
         let client_digits = digits_of_a_client(&context.random);
         Server::of_client(redis, context, profile, client_digits)
     }
@@ -61,6 +66,7 @@ impl Server {
         let links = Arc::new(Slot::new(Connector {
             finder: finder.clone(),
             profile: profile.clone(),
+            acks: redis.acks,
             patience: context.patience,
             newest: watch::Sender::default(),
         }));
@@ -126,6 +132,40 @@ impl Server {
         Ok(answer)
     }
 
+    /// Does the same for a script that writes what a failover must not lose. Replicas have half of the time that is left
+    /// to acknowledge it, so that the caller can take back what they did not.
+    pub(crate) async fn run_acknowledged_on(
+        &self,
+        link: &Arc<Link>,
+        call: &Call,
+        script: &Script,
+        command: Cmd,
+    ) -> Result<(Answer, Acknowledgement)> {
+        let reply = self.reply(link, call, script, &command, Waits::ForReplicas).await?;
+        let answer = Answer::parse(&reply.value)?;
+        link.hear(call.clock(), answer.now);
+        Ok((answer, reply.acknowledgement))
+    }
+
+    /// Does the same for a script whose answer does not count.
+    pub(crate) async fn keep(
+        &self,
+        link: &Arc<Link>,
+        call: &Call,
+        script: &Script,
+        command: Cmd,
+    ) -> Result<Kept> {
+        let reply = self.reply(link, call, script, &command, Waits::ForReplicas).await?;
+        Ok(reply.acknowledgement.kept().await)
+    }
+
+    /// Runs a script after all attempts of this client that were sent before, also those that were not answered.
+    pub(crate) async fn run_behind(&self, call: &Call, script: &Script, command: Cmd) -> Result<Answer> {
+        let link = self.primary(call).await?;
+        let reply = self.reply(&link, call, script, &command, Waits::ForEarlier).await?;
+        Answer::parse(&reply.value)
+    }
+
     /// Runs a script whose answer is more than numbers.
     pub(crate) async fn run_for_value(
         &self,
@@ -134,13 +174,24 @@ impl Server {
         script: &Script,
         command: Cmd,
     ) -> Result<Value> {
+        Ok(self.reply(link, call, script, &command, Waits::No).await?.value)
+    }
+
+    async fn reply(
+        &self,
+        link: &Arc<Link>,
+        call: &Call,
+        script: &Script,
+        command: &Cmd,
+        waits: Waits,
+    ) -> Result<Reply> {
         // Pinned here: a future that is passed on by value takes up its size again in each future that it is passed to.
         let answer = pin!(async {
-            match self.send(link, &command).await {
+            match self.send(link, call, command, waits).await {
                 // The script was not run: the server has forgotten its scripts, or never knew this one. Sending it in
                 // full, instead of loading it first, takes one more round trip, and no failover can happen in between.
                 Err(e) if e.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                    Box::pin(self.send(link, &script.in_full(&command))).await
+                    Box::pin(self.send(link, call, &script.in_full(command), waits)).await
                 }
                 outcome => outcome,
             }
@@ -151,14 +202,22 @@ impl Server {
     /// Sends a plain command.
     pub(crate) async fn ask(&self, call: &Call, command: &Cmd) -> Result<Value> {
         let link = self.link(call).await?;
-        self.within(&link, call, pin!(self.send(&link, command))).await
+        let reply = self.within(&link, call, pin!(self.send(&link, call, command, Waits::No))).await?;
+        Ok(reply.value)
     }
 
-    async fn send(&self, link: &Link, command: &Cmd) -> RedisResult<Value> {
-        match self.way {
-            Way::Straight => link.send(command).await,
-            Way::Asking => link.send_asking(command).await,
-        }
+    async fn send(&self, link: &Link, call: &Call, command: &Cmd, waits: Waits) -> RedisResult<Reply> {
+        let value = match (&link.acknowledged, waits) {
+            (Some(calls), Waits::ForReplicas) => {
+                return calls.send(command, self.way, call.clock().now() + call.left() / 2).await;
+            }
+            (Some(calls), Waits::ForEarlier) => return calls.send_behind(command, self.way).await,
+            (None, _) | (_, Waits::No) => match self.way {
+                Way::Straight => link.send(command).await?,
+                Way::Asking => link.send_asking(command).await?,
+            },
+        };
+        Ok(Reply::of_primary(value))
     }
 
     /// Deletes a key that expires anyway, without waiting for it.
@@ -178,8 +237,8 @@ impl Server {
         &self,
         link: &Arc<Link>,
         call: &Call,
-        answer: impl Future<Output = RedisResult<Value>>,
-    ) -> Result<Value> {
+        answer: impl Future<Output = RedisResult<Reply>>,
+    ) -> Result<Reply> {
         let left = call.left();
         if left.is_zero() {
             return Err(call.out_of_time(Effect::NotApplied));
@@ -192,7 +251,7 @@ impl Server {
             }
         };
         match call.clock().timeout(left, answer).await {
-            Some(Some(Ok(value))) => Ok(value),
+            Some(Some(Ok(reply))) => Ok(reply),
             Some(Some(Err(e))) => {
                 if errors::ends_connection(&e) {
                     self.links.give_up(link);

@@ -1,5 +1,7 @@
 //! How a server is reached: by a URL, or by redis' own options.
 
+use std::num::NonZeroU8;
+
 use lock_core::driver::{CommonParameters, Location, Opening, Prefix};
 use lock_core::{Client, Error, Options, Result};
 use redis::{ConnectionAddr, ConnectionInfo};
@@ -23,9 +25,11 @@ pub struct Redis {
     pub(crate) servers: Servers,
     pub(crate) common: CommonParameters,
     pub(crate) layout: Layout,
+    /// How many replicas have to acknowledge each grant and each renewal.
+    pub(crate) acks: Option<NonZeroU8>,
 }
 
-const PARAMETERS: &str = "prefix, patience, lazy, layout, fenced, fair, grace; with rediss:// also ca, cert, key; with unix:// also db, user, pass; with \
+const PARAMETERS: &str = "prefix, patience, lazy, layout, fenced, fair, grace, ack; with rediss:// also ca, cert, key; with unix:// also db, user, pass; with \
      redis+sentinel:// also sentinel_user, sentinel_password";
 
 impl Redis {
@@ -42,7 +46,8 @@ impl Redis {
     /// `rediss+cluster://`, `valkey+cluster://` and `valkeys+cluster://` likewise.
     ///
     /// Parameters: `prefix` (put before every name on the server), `patience` (how long one request may take),
-    /// `lazy=true` (opening doesn't wait for the server); `layout=redisson` ([`Layout::Redisson`], and with `fenced=true`
+    /// `lazy=true` (opening doesn't wait for the server); `ack` (how many replicas acknowledge each grant, from 1 to 255:
+    /// [`ack`](Redis::ack)); `layout=redisson` ([`Layout::Redisson`], and with `fenced=true`
     /// as well [`Layout::RedissonFenced`]); `fair=true` ([`Layout::Fair`], with `grace` for its [`Grace`]); with TLS `ca` (a PEM file of the roots to trust instead of
     /// the public ones), `cert` and `key` (PEM files of the client's certificate); on a Unix socket `db`, `user`,
     /// `pass`; with sentinels `sentinel_user`, `sentinel_password`.
@@ -63,9 +68,9 @@ impl Redis {
         {
             take_login(server, &mut url)?;
         }
-        let (common, layout) = (url.take_common()?, take_layout(&mut url)?);
+        let (common, layout, acks) = (url.take_common()?, take_layout(&mut url)?, take_acks(&mut url)?);
         url.finish(PARAMETERS)?;
-        Ok(Redis { servers, common, layout })
+        Ok(Redis { servers, common, layout, acks })
     }
 
     /// Puts `prefix` before every name on the server.
@@ -85,6 +90,20 @@ impl Redis {
         self
     }
 
+    /// Makes each grant and each renewal wait until `replicas` replicas have it. A grant that they do not acknowledge in
+    /// half of the patience is taken back, and the attempt is `Unavailable`.
+    ///
+    /// A failover to one of those replicas then loses no grant. With as many as can be promoted, no failover does, unless
+    /// the promoted replica's clock is ahead of its primary's. A primary that is cut off from its replicas grants and
+    /// renews nothing any more. It costs one more round trip, from the primary to its replicas
+    /// ([`WAIT`](https://redis.io/docs/latest/commands/wait/)). It is no consensus: the fencing token remains what keeps
+    /// two holders apart.
+    #[must_use]
+    pub fn ack(mut self, replicas: NonZeroU8) -> Redis {
+        self.acks = Some(replicas);
+        self
+    }
+
     /// Makes [`open`](Redis::open) return without waiting for the server.
     ///
     /// If the server is not reachable or refuses, the first call returns that error instead.
@@ -101,7 +120,8 @@ impl Redis {
     ///
     /// # Errors
     ///
-    /// `Unavailable` if the server can't be reached, `Rejected` if it refuses this client or is older than Redis 6.2,
+    /// `Unavailable` if the server can't be reached, or has fewer replicas than have to [`ack`](Redis::ack); `Rejected` if
+    /// it refuses this client or is older than Redis 6.2, or refuses `WAIT` where replicas have to acknowledge;
     /// `Unsupported` for TLS in a build without the feature `tls`, `Invalid` outside a tokio runtime or for a patience
     /// below 1 ms.
     ///
@@ -132,7 +152,7 @@ impl From<ConnectionInfo> for Redis {
     /// They get keepalive and a user timeout unless the options set their own.
     fn from(connection: ConnectionInfo) -> Redis {
         let servers = Servers::One(with_sockets_that_notice(connection));
-        Redis { servers, common: CommonParameters::default(), layout: Layout::default() }
+        Redis { servers, common: CommonParameters::default(), layout: Layout::default(), acks: None }
     }
 }
 
@@ -185,6 +205,12 @@ fn with_certificates(servers: Servers, url: &mut Location) -> Result<Servers> {
 #[cfg(not(feature = "tls"))]
 fn with_certificates(_: Servers, _: &mut Location) -> Result<Servers> {
     Err(crate::servers::without_tls())
+}
+
+fn take_acks(url: &mut Location) -> Result<Option<NonZeroU8>> {
+    let Some(replicas) = url.take("ack") else { return Ok(None) };
+    let wrong = |_| Error::invalid(format!("{}: it is a number from 1 to 255", url.shown("ack", &replicas)));
+    replicas.parse().map(Some).map_err(wrong)
 }
 
 /// Takes `layout`, `fenced`, `fair` and `grace`, which are parts of one choice.
@@ -252,6 +278,7 @@ mod tests {
         assert_eq!(layout("fair=true"), Layout::Fair(Grace::default()));
         let second = Grace::new(Duration::from_secs(1)).unwrap();
         assert_eq!(layout("fair=1&grace=1s&layout=own"), Layout::Fair(second));
+        assert_eq!(Redis::from_url("redis://h?ack=2").unwrap().acks, NonZeroU8::new(2));
     }
 
     #[test]
@@ -283,6 +310,9 @@ mod tests {
             "redis://h?fair=true&fenced=true",
             "redis://h?layout=redisson&fenced=maybe",
             "redis://h?patience=5",
+            "redis://h?ack=0",
+            "redis://h?ack=256",
+            "redis://h?ack=true",
             "redis://h/x",
             "redis://h#insecure",
             "redis://",

@@ -35,7 +35,9 @@ impl ClusterDriver {
         let (opening, patience, clock) = (redis.common.opening, context.patience, context.clock.clone());
         let members = Arc::new(Members::new(redis, &named, context)?);
         if opening == Opening::Waits {
-            members.read_slots(&Call::begin(&clock, patience)).await?;
+            let call = &Call::begin(&clock, patience);
+            members.read_slots(call).await?;
+            members.check_acknowledgements(call).await?;
         }
         let first = members.first()?;
         Ok(ClusterDriver { members, first })

@@ -45,7 +45,7 @@ impl Members {
         let [reached, ..] = named else { return Err(Error::invalid("a cluster's URL names a member")) };
         Ok(Members {
             reached: reached.clone(),
-            profile: Arc::new(Profile::new(&redis.servers, &redis.common.prefix, redis.layout)),
+            profile: Arc::new(Profile::new(&redis)),
             client_digits: digits_of_a_client(&context.random),
             named: named.iter().map(|member| member.addr().to_string().into()).collect(),
             known: Mutex::default(),
@@ -125,6 +125,23 @@ impl Members {
             // If none answers, the next call that fails asks again.
             let _: Result<()> = members.ask_for_slots(&call).await;
         });
+    }
+
+    /// Checks that each member has as many replicas as have to acknowledge a grant.
+    pub(crate) async fn check_acknowledgements(&self, call: &Call) -> Result<()> {
+        if self.redis.acks.is_none() {
+            return Ok(());
+        }
+        for address in self.candidates() {
+            if !self.known().slots.all().contains(&address) {
+                continue;
+            }
+            let link = self.server_at(&address)?.link(call).await?;
+            link.check_acknowledgements().map_err(|e| {
+                Error::unavailable(Effect::NotApplied, format!("the member {address}: {}", e.message()))
+            })?;
+        }
+        Ok(())
     }
 
     /// Says whether each slot has a member.

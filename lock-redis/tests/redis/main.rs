@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod access;
+mod acks;
 mod cluster;
 mod copies;
 mod fair;
@@ -35,6 +36,17 @@ rules! {
         a_missing_right_is_named,
         a_user_held_to_some_keys_has_the_side_keys_too,
         a_check_of_the_rights_leaves_nothing_behind,
+    }
+    acks {
+        a_grant_is_on_as_many_replicas_as_asked_when_it_returns,
+        a_grant_that_no_replica_acknowledges_is_taken_back,
+        a_holder_whose_renewals_no_replica_acknowledges_is_told_in_time,
+        every_request_of_a_holder_writes,
+        opening_says_what_is_missing,
+        an_attempt_that_is_given_up_leaves_nothing,
+        calls_of_one_moment_share_their_wait_and_keep_their_patience,
+        a_members_replica_acknowledges_on_a_cluster,
+        a_node_of_redlock_has_no_acknowledgements,
     }
     cluster {
         each_lock_is_at_the_member_that_has_its_slot,

@@ -35,11 +35,10 @@ end
 
 local left = holder and redis.call('PTTL', KEYS[1]) or -2
 if holder == ARGV[1] then
-  -- An attempt that was sent again: the same token, and never less time than is left. (PEXPIRE GT needs Redis 7.)
-  if left < ttl then
-    redis.call('PEXPIRE', KEYS[1], ARGV[2])
-    left = ttl
-  end
+  -- An attempt that was sent again: the same token, and never less time than is left. (PEXPIRE GT needs Redis 7.) It
+  -- always writes: WAIT is about a connection's last write.
+  left = math.max(left, ttl)
+  redis.call('PEXPIRE', KEYS[1], string.format('%.0f', left))
   return {1, last and previous or mint(), left, now}
 end
 if left == -1 then return {0, -1, now} end

@@ -44,10 +44,9 @@ local mine = redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1
 local left = redis.call('PTTL', KEYS[1])
 if not mine then return {0, left, now} end
 
--- An attempt that was sent again: the same token, and never less time than is left. (PEXPIRE GT needs Redis 7.)
-if left < ttl then
-  redis.call('PEXPIRE', KEYS[1], ARGV[2])
-  redis.call('PEXPIRE', KEYS[3], ARGV[2])
-  left = ttl
-end
+-- An attempt that was sent again: the same token, and never less time than is left. (PEXPIRE GT needs Redis 7.) It
+-- always writes: WAIT is about a connection's last write.
+left = math.max(left, ttl)
+redis.call('PEXPIRE', KEYS[1], string.format('%.0f', left))
+redis.call('PEXPIRE', KEYS[3], string.format('%.0f', left))
 return {1, last and previous or mint(), left, now}

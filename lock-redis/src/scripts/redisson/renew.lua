@@ -21,12 +21,11 @@ if holds then
   -- An administrator removed the expiry (PERSIST). The holder may rely on the longest ttl that it asked for, which a
   -- shorter renewal doesn't name.
   if left == -1 then ttl = tonumber(ARGV[3]) end
-  -- A late, shorter renewal must not shorten a later, longer lease. (PEXPIRE GT needs Redis 7.)
-  if left < ttl then
-    redis.call('PEXPIRE', KEYS[1], string.format('%.0f', ttl))
-    redis.call('PEXPIRE', KEYS[2], string.format('%.0f', ttl))
-    left = ttl
-  end
+  -- A late, shorter renewal must not shorten a later, longer lease. (PEXPIRE GT needs Redis 7.) It always writes: WAIT is
+  -- about a connection's last write.
+  left = math.max(left, ttl)
+  redis.call('PEXPIRE', KEYS[1], string.format('%.0f', left))
+  redis.call('PEXPIRE', KEYS[2], string.format('%.0f', left))
   return {1, left, now}
 end
 
