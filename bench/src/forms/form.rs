@@ -1,5 +1,7 @@
 //! The forms of a backend: the same server, used in another way that the URL's parameters choose.
 
+use lock_core::driver::Location;
+
 use crate::Outcome;
 use crate::backend::Backend;
 use crate::site::Site;
@@ -64,7 +66,15 @@ fn parameters_of(backend: Backend, asked: &[String]) -> Outcome<Vec<String>> {
     match (asked, backend) {
         ([], Backend::Redis) => Ok(OF_REDIS.iter().map(|known| known.parameters.to_owned()).collect()),
         ([], _) => Err("--form: which parameters of the URL? Only Redis' forms are known here".into()),
-        (asked, _) => Ok(asked.to_vec()),
+        (asked, _) => asked.iter().map(|parameters| without_secret(parameters)).collect(),
+    }
+}
+
+/// Checks that the parameters can be shown: they are the form's name.
+fn without_secret(parameters: &str) -> Outcome<String> {
+    match Location::parse(&with("", parameters))?.has_a_secret() {
+        true => Err("--form: a secret has its place in the URL of --on".into()),
+        false => Ok(parameters.to_owned()),
     }
 }
 
@@ -84,6 +94,8 @@ mod tests {
         assert!(parameters_of(Backend::Postgres, &[]).is_err());
         let asked = ["connections=2".to_owned()];
         assert_eq!(parameters_of(Backend::Postgres, &asked).unwrap(), asked);
+        let refused = parameters_of(Backend::Redis, &["pass=hunter2".to_owned()]).unwrap_err();
+        assert!(!refused.to_string().contains("hunter2"), "{refused}");
     }
 
     #[test]

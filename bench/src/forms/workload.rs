@@ -53,7 +53,7 @@ impl Case {
     pub(super) fn pace(self) -> Pace {
         match self {
             Case::Cycles { .. } | Case::HandOver => Pace::QUICK,
-            Case::Processes { .. } => Pace::CROWDED,
+            Case::Processes { .. } => Pace::STARVED,
         }
     }
 }

@@ -28,6 +28,11 @@ impl Seen {
         self.in_script && (self.is("publish") || self.is("zcard"))
     }
 
+    /// Returns whether it waits until replicas have what was written. It names no key.
+    pub(crate) fn waits(&self) -> bool {
+        self.is("wait") || self.is("waitaof")
+    }
+
     /// Returns the `n`th argument of a script that is run by its digest, from 0: what stands behind its keys.
     pub(crate) fn argument(&self, n: usize) -> Option<&[u8]> {
         let keys: usize = str::from_utf8(self.words.get(2)?).ok()?.parse().ok()?;

@@ -113,7 +113,7 @@ impl Cycle {
                 let Some(line) = lines.next().await else { break };
                 match Seen::parse(&line) {
                     Some(last) if last.concerns(&end) => over = true,
-                    Some(one) if one.concerns(name) => seen.push(one),
+                    Some(one) if one.concerns(name) || one.waits() => seen.push(one),
                     _ => {}
                 }
             }
@@ -187,10 +187,14 @@ mod tests {
     fn a_cycle_is_two_commands() {
         let cycle = Cycle::among(seen(&[GRANT, RELEASE, TOLD])).unwrap();
         assert_eq!((&cycle.channel[..], cycle.forget.is_none()), (&b"chan"[..], true));
-        let get = r#"1.5 [0 h] "GET" "key""#;
-        for wrong in
-            [&[GRANT, TOLD][..], &[GRANT, RELEASE], &[GRANT, RELEASE, get, TOLD], &[GRANT, get, TOLD]]
-        {
+        let [get, wait] = [r#"1.5 [0 h] "GET" "key""#, r#"1.5 [0 h] "WAIT" "1" "100""#];
+        for wrong in [
+            &[GRANT, TOLD][..],
+            &[GRANT, RELEASE],
+            &[GRANT, RELEASE, get, TOLD],
+            &[GRANT, get, TOLD],
+            &[GRANT, wait, RELEASE, TOLD],
+        ] {
             assert!(Cycle::among(seen(wrong)).is_err());
         }
     }
