@@ -56,6 +56,12 @@ mod tests {
     }
 
     #[test]
+    fn the_widest_name_is_that_of_a_url() {
+        let on = ["redis", "redis://u:hunter2@h", "redis://h?fair=true"].map(str::to_owned);
+        assert_eq!((widest(&on), widest(&on[..1])), ("redis fair=true".len(), 0));
+    }
+
+    #[test]
     fn a_name_that_is_taken_gets_a_number() {
         let mut labels = Labels::default();
         let names =

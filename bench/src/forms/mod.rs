@@ -23,11 +23,14 @@ pub(crate) async fn run(options: args::Forms) -> Outcome<()> {
     let target = targets.next().await?.ok_or("there is no server")?;
     let forms = Form::all_of(&target.url, &options.forms).await?;
     let peers = if options.peers { entrants::peers_of(&forms) } else { Vec::new() };
-    let format = options.run.format();
+    let (format, length) = (options.run.format(), options.run.length());
+    if let Some(Form { site, .. }) = forms.first() {
+        eprintln!("{} {} for {length:?} a workload", site.info.backend, site.info.server);
+    }
     report::head(format);
     let asked = if options.workloads.is_empty() { &Workload::USUAL[..] } else { &options.workloads };
     for case in asked.iter().flat_map(|workload| workload.cases()) {
-        measure(case, &forms, &peers, options.run.length(), format).await?;
+        measure(case, &forms, &peers, length, format).await?;
     }
     Ok(())
 }
