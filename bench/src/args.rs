@@ -8,6 +8,7 @@ use clap::{Args as Group, Parser, Subcommand};
 use onelock::parse_duration;
 
 use crate::compare::workload;
+use crate::forms;
 use crate::report::Format;
 use crate::subjects::Kind;
 use crate::workload::Workload;
@@ -34,6 +35,8 @@ pub(crate) enum Command {
     Page(Page),
     /// Makes docs/compare and the README's table of figures from an earlier run of `compare`.
     Publish(Publish),
+    /// Measures what each form of a backend (Redisson's layout, a fair lock) costs beside its plain form, on one server.
+    Forms(Forms),
     /// Holds many locks at once and does nothing else; reports what that costs, and whether a lock was lost.
     Hold(Hold),
     /// Plays the documents' argument about Redlock on five real servers: what goes wrong, and what harm it does.
@@ -89,6 +92,26 @@ pub(crate) struct Compare {
     /// Measure other libraries' locks in the same run, too; `cargo xtask peers` builds those that are not in Rust
     #[arg(long)]
     pub(crate) peers: bool,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Forms {
+    /// The plain form: a server's URL, or the name of a kind, of which a server is started for the measurement
+    #[arg(long, value_name = "URL|NAME", default_value = "redis")]
+    pub(crate) on: String,
+    /// The parameters that make a form of the URL: 'fair=true&grace=2s'; may be given more than once. Without this
+    /// option, Redisson's layout, the same with RFencedLock's tokens, and fair locks
+    #[arg(long = "form", value_name = "PARAMETERS")]
+    pub(crate) forms: Vec<String>,
+    /// Measure Redisson's locks in the same rounds, too, each compared with the form that does the same; `cargo xtask
+    /// peers` builds their driver
+    #[arg(long)]
+    pub(crate) peers: bool,
+    /// Only this workload; may be given more than once
+    #[arg(long = "workload", value_name = "WORKLOAD")]
+    pub(crate) workloads: Vec<forms::Workload>,
+    #[command(flatten)]
+    pub(crate) run: Run,
 }
 
 #[derive(Debug, Group)]
@@ -162,7 +185,7 @@ impl Run {
     }
 
     pub(crate) fn format(&self) -> Format {
-        if self.json { Format::Json } else { Format::Table }
+        if self.json { Format::Json } else { Format::TABLE }
     }
 }
 

@@ -17,7 +17,9 @@ mod cpu;
 #[allow(unreachable_pub, dead_code, reason = "xtask includes this file, too, and builds all of them")]
 #[path = "../peers/catalogue.rs"]
 mod drivers;
+mod forms;
 mod hold;
+mod labels;
 mod left;
 mod lineup;
 mod quick;
@@ -69,6 +71,7 @@ async fn run(command: Command) -> Outcome<ExitCode> {
         Command::Page(options) => compare::page(&options),
         Command::Publish(options) => compare::publish(&options),
         Command::Quick(options) => quick::run(options).await,
+        Command::Forms(options) => forms::run(options).await,
         Command::Hold(options) => hold::run(options).await,
         Command::Argue(options) => argument::run(options).await,
         Command::Calibrate(options) => calibrate::run(options).await,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::Outcome;
 use crate::args::Quick;
+use crate::labels::{self, Labels};
 use crate::lineup;
 use crate::report::{Format, Row};
 use crate::rounds::{self, Measurement, Pace};
@@ -17,7 +18,7 @@ use crate::workloads::commits::Commits;
 use crate::workloads::cycles::Cycles;
 use crate::workloads::delay::Delay;
 use crate::workloads::hand_over::HandOver;
-use crate::workloads::processes::Processes;
+use crate::workloads::processes::{self, Processes};
 use crate::workloads::renewal::{Renewals, Waiters};
 use crate::workloads::waiting::{self, Waiting};
 
@@ -41,9 +42,10 @@ const PREPARATION: Duration = Duration::from_secs(60);
 pub(crate) async fn run(options: Quick) -> Outcome<()> {
     let durability = if options.durable { Durability::EveryWrite } else { Durability::InMemory };
     let mut targets = Targets::of(&options.on, durability)?;
-    let (mut measured, format) = (0, options.run.format());
+    let (mut measured, mut labels) = (0, Labels::default());
+    let format = options.run.format().for_names(labels::widest(&options.on));
     while let Some(target) = targets.next().await? {
-        let bench = Bench::of(&target, &options).await?;
+        let bench = Bench::of(&target, &options, &mut labels).await?;
         if measured == 0 {
             format.head();
         }
@@ -115,11 +117,15 @@ const UNCONTENDED: &str = "uncontended";
 const ALONE: &str = "alone";
 
 impl Bench {
-    async fn of(target: &servers::Target, options: &Quick) -> Outcome<Bench> {
+    async fn of(target: &servers::Target, options: &Quick, labels: &mut Labels) -> Outcome<Bench> {
         let site = Site::of(&target.url).await?;
-        let name = if target.name.is_empty() { site.info.backend.to_owned() } else { target.name.clone() };
+        let (kind, name) = match &*target.name {
+            "" => (site.info.backend, labels::with_parameters(site.info.backend, &target.url)),
+            started => (started, started.to_owned()),
+        };
+        let name = labels.distinct(&name);
         Ok(Bench {
-            server: format!("{name} {}", site.info.server).trim_end().to_owned(),
+            server: format!("{kind} {}", site.info.server).trim_end().to_owned(),
             site,
             name,
             subjects: options.subjects.clone(),
@@ -191,7 +197,7 @@ impl Bench {
                 return Ok(Box::new(HandOver::new(kind, subject.as_ref(), &self.site.url, &name(0)).await?));
             }
             Workload::Processes => {
-                return Ok(Box::new(Processes::new(kind, &self.site.url, &name(0)).await?));
+                return Ok(Box::new(Processes::new(kind, &self.site.url, &name(0), processes::EIGHT).await?));
             }
             Workload::Delay => return Ok(Box::new(Delay::new(kind, &self.site.url, name).await?)),
             Workload::Waiting => {

@@ -8,7 +8,10 @@ use crate::targets::Target;
 /// The form of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
-    Table,
+    /// The first column is so wide.
+    Table {
+        first: usize,
+    },
     Json,
 }
 
@@ -30,10 +33,20 @@ pub(crate) struct Row<'a> {
 }
 
 impl Format {
+    pub(crate) const TABLE: Format = Format::Table { first: 10 };
+
+    /// Returns the same form with room for names that are so wide.
+    pub(crate) fn for_names(self, widest: usize) -> Format {
+        match self {
+            Format::Table { first } => Format::Table { first: first.max(widest) },
+            Format::Json => Format::Json,
+        }
+    }
+
     pub(crate) fn head(self) {
-        if self == Format::Table {
+        if let Format::Table { first } = self {
             println!(
-                "{:<10} {:<12} {:<16} {:>9} {:>10} {:>10} {:>10} {:>6} {:>6} {:>12} {:>11}",
+                "{:<first$} {:<12} {:<16} {:>9} {:>10} {:>10} {:>10} {:>6} {:>6} {:>12} {:>11}",
                 "backend",
                 "workload",
                 "subject",
@@ -54,17 +67,17 @@ impl Format {
             eprintln!("{}, {}: the first error: {error}", row.workload, row.subject);
         }
         match self {
-            Format::Table => println!("{}", row.line()),
+            Format::Table { first } => println!("{}", row.line(first)),
             Format::Json => println!("{}", row.object()),
         }
     }
 }
 
 impl Row<'_> {
-    fn line(&self) -> String {
+    fn line(&self, first: usize) -> String {
         let [p50, p99, max] = self.latencies().map(|latency| number(latency, 1));
         format!(
-            "{:<10} {:<12} {:<16} {:>9} {p50:>10} {p99:>10} {max:>10} {:>6} {:>6} {:>12} {:>11}",
+            "{:<first$} {:<12} {:<16} {:>9} {p50:>10} {p99:>10} {max:>10} {:>6} {:>6} {:>12} {:>11}",
             self.backend,
             self.workload,
             self.subject,

@@ -37,6 +37,9 @@ impl Pace {
     /// For crowds, in which each waits for many others.
     pub(crate) const CROWDED: Pace =
         Pace { slice: Duration::from_secs(1), fewest_rounds: 3, warm_up: Duration::from_millis(300) };
+    /// For crowds in which one may wait for seconds: a slice ends all waits, so it hides longer ones.
+    pub(crate) const STARVED: Pace =
+        Pace { slice: Duration::from_secs(5), fewest_rounds: 3, warm_up: Duration::from_millis(300) };
     /// For programs, which have to start first.
     pub(crate) const PROGRAMS: Pace =
         Pace { slice: Duration::from_secs(1), fewest_rounds: 1, warm_up: Duration::from_millis(500) };

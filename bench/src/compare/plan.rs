@@ -14,6 +14,7 @@ use super::workload::{Case, Workload};
 use crate::Outcome;
 use crate::args::Compare;
 use crate::backend::Backend;
+use crate::labels::{self, Labels};
 use crate::servers::{self, Asked, Durability, KNOWN};
 use crate::subjects::peers::Peer;
 
@@ -55,11 +56,9 @@ impl Plan {
             [] => everything(),
             on => on.iter().map(|on| named(on)).collect::<Outcome<_>>()?,
         };
-        let mut servers: Vec<PlannedServer> = Vec::new();
+        let (mut servers, mut labels) = (Vec::new(), Labels::default());
         for (asked, durability) in asked {
-            let name = name(&asked, durability);
-            let same = servers.iter().filter(|server| server.asked_name() == name).count();
-            let name = if same == 0 { name } else { format!("{name} ({})", same + 1) };
+            let name = labels.distinct(&name(&asked, durability));
             servers.push(PlannedServer::of(name, asked, durability, speed, options)?);
         }
         Ok(Plan { servers })
@@ -210,10 +209,6 @@ impl PlannedServer {
     fn length(&self) -> Duration {
         self.start() + self.steps.iter().map(|step| step.whole).sum::<Duration>()
     }
-
-    fn asked_name(&self) -> String {
-        name(&self.asked, self.durability)
-    }
 }
 
 /// The kinds that are also measured with a disk, each as a server of its own.
@@ -250,7 +245,7 @@ fn named(on: &str) -> Outcome<(Asked, Durability)> {
 
 fn name(asked: &Asked, durability: Durability) -> String {
     match (asked, durability) {
-        (Asked::Url(url), _) => shown(url),
+        (Asked::Url(url), _) => labels::with_parameters(&shown(url), url),
         (Asked::Named(known) | Asked::Any(known), Durability::InMemory) => known.name.to_owned(),
         (Asked::Named(known) | Asked::Any(known), Durability::EveryWrite) => {
             format!("{}{DURABLE_SUFFIX}", known.name)
@@ -321,6 +316,7 @@ mod tests {
         let names = |on: &[&str]| plan(on, true).servers.into_iter().map(|s| s.name).collect::<Vec<_>>();
         assert_eq!(names(&["redis", "redis-durable", "redis"]), ["redis", "redis-durable", "redis (2)"]);
         assert_eq!(names(&["redis://u:secret@h", "redis://h"]), ["redis://h", "redis://h (2)"]);
+        assert_eq!(names(&["redis://h?fair=true", "redis://h"]), ["redis://h fair=true", "redis://h"]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `processes`: eight processes on one name. Each acquires, holds for a moment, releases, and pauses for as long. It
+//! `processes`: several processes on one name, in most cases eight. Each acquires, holds for a moment, releases, and pauses for as long. It
 //! measures how long each acquisition waits.
 
 use std::time::Duration;
@@ -12,15 +12,16 @@ use crate::tally::Slice;
 use crate::workloads::orders::Order;
 use crate::workloads::other_process::OtherProcess;
 
-const PROCESSES: usize = 8;
+/// How many there are, unless their number is what is measured.
+pub(crate) const EIGHT: usize = 8;
 
 /// The processes of one subject.
 pub(crate) struct Processes(Vec<OtherProcess>);
 
 impl Processes {
-    pub(crate) async fn new(kind: Kind, url: &str, name: &str) -> Outcome<Processes> {
+    pub(crate) async fn new(kind: Kind, url: &str, name: &str, count: usize) -> Outcome<Processes> {
         let mut processes = Vec::new();
-        for _ in 0..PROCESSES {
+        for _ in 0..count {
             processes.push(OtherProcess::start(kind, url, name).await?);
         }
         Ok(Processes(processes))

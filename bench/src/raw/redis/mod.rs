@@ -2,8 +2,10 @@
 
 mod monitor;
 mod recording;
+mod template;
 
-pub(crate) use recording::{Raise, Recording, Template};
+pub(crate) use recording::Recording;
+pub(crate) use template::{Raise, Template};
 
 use std::time::{Duration, Instant};
 

@@ -22,9 +22,21 @@ impl Seen {
         self.words.first().is_some_and(|word| word.eq_ignore_ascii_case(command.as_bytes()))
     }
 
-    /// Returns whether it notifies the clients that listen.
-    pub(crate) fn tells(&self) -> bool {
-        self.in_script && self.is("publish")
+    /// Returns whether it is a part of a release: it notifies the clients that listen, or counts those that wait in
+    /// order, of which only the first would be notified.
+    pub(crate) fn releases(&self) -> bool {
+        self.in_script && (self.is("publish") || self.is("zcard"))
+    }
+
+    /// Returns whether it waits until replicas have what was written. It names no key.
+    pub(crate) fn waits(&self) -> bool {
+        self.is("wait") || self.is("waitaof")
+    }
+
+    /// Returns the `n`th argument of a script that is run by its digest, from 0: what stands behind its keys.
+    pub(crate) fn argument(&self, n: usize) -> Option<&[u8]> {
+        let keys: usize = str::from_utf8(self.words.get(2)?).ok()?.parse().ok()?;
+        self.words.get(keys.checked_add(3)?..)?.get(n).map(Vec::as_slice)
     }
 
     /// Returns whether a word contains `name`, as a key does, whatever its prefix and suffix are.
@@ -96,6 +108,15 @@ mod tests {
         assert!(seen.concerns("\"b\"") && !seen.concerns("c"));
         assert!(seen.is("set") && !seen.in_script);
         assert!(Seen::parse(r#"1.5 [0 lua] "GET" "k""#).unwrap().in_script);
+    }
+
+    #[test]
+    fn arguments_stand_behind_the_keys() {
+        let script = Seen::parse(r#"1.5 [0 h] "EVALSHA" "5a" "2" "k" "l" "a" "b""#).unwrap();
+        assert_eq!([script.argument(0), script.argument(1)], [Some(&b"a"[..]), Some(&b"b"[..])]);
+        assert_eq!(script.argument(2), None);
+        let none = Seen::parse(r#"1.5 [0 h] "DEL" "k""#).unwrap();
+        assert_eq!(none.argument(0), None);
     }
 
     #[test]

@@ -2,17 +2,18 @@
 //! exactly the same.
 //!
 //! Two cycles of the same name are recorded. The words that differ between them are made anew for every acquisition:
-//! the owner, and the deadline in the server's time. All other words are sent again as they were.
+//! the owner, the deadline in the server's time, and what some layouts add. All other words are sent again as they were.
 
 use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use lock_core::{Client, Ending, Owner, Random};
-use redis::{Cmd, ProtocolVersion};
+use redis::ProtocolVersion;
 
 use super::monitor::Seen;
-use super::{PATIENCE, Server, send};
+use super::template::{Raise, Template, is_latch, replaced};
+use super::{Server, send};
 use crate::Outcome;
 
 /// The commands of one acquisition and its release.
@@ -22,30 +23,11 @@ pub(crate) struct Recording {
     pub(crate) release: Template,
     /// The channel on which the release is published.
     pub(crate) channel: Vec<u8>,
+    /// The command that deletes the answer to the release, which some layouts keep until the library has it. The library
+    /// doesn't wait for it.
+    pub(crate) forget: Option<Template>,
     /// The command that raises a token between the two, if this server was sent one.
     pub(crate) raise: Option<Raise>,
-}
-
-/// A command that raises the token of a grant. Its script is the same for every server; its other words are the
-/// grant's.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Raise {
-    script: Vec<u8>,
-}
-
-/// A command with words that are to be filled in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Template(Vec<Part>);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
-    /// A word that is sent as it was.
-    Fixed(Vec<u8>),
-    /// The owner in hexadecimal digits, followed by the label.
-    Owner { label: Vec<u8> },
-    /// A time of the server, in microseconds, that is late enough for every request. On a busy machine a request may
-    /// arrive after the library's own deadline, and a refusal can't be compared with anything.
-    Deadline,
 }
 
 impl Recording {
@@ -53,10 +35,24 @@ impl Recording {
     pub(crate) async fn of(ours: &Client, server: &Server, name: &str) -> Outcome<Recording> {
         let first = Cycle::learned(ours, server, name).await?;
         let second = Cycle::learned(ours, server, name).await?;
+        Recording::between(first, second)
+    }
+
+    fn between(first: Cycle, second: Cycle) -> Outcome<Recording> {
+        let forget = match (&first.forget, &second.forget) {
+            (Some(first), Some(second)) => Some(Template::between(first, second)?),
+            (None, None) => None,
+            _ => {
+                return Err(
+                    "only one of two cycles of the library has deleted the answer to its release".into()
+                );
+            }
+        };
         Ok(Recording {
             grant: Template::between(&first.grant, &second.grant)?,
             release: Template::between(&first.release, &second.release)?,
             channel: first.channel,
+            forget,
             raise: first.raise.or(second.raise).map(|seen| Raise { script: seen.words[1].clone() }),
         })
     }
@@ -68,118 +64,18 @@ impl Recording {
             grant: of_template(&self.grant),
             release: of_template(&self.release),
             channel: replaced(&self.channel, recorded, name),
+            forget: self.forget.as_ref().map(of_template),
             raise: self.raise.clone(),
         }
     }
 }
-
-/// Returns a word with `new` in place of each `old`.
-fn replaced(word: &[u8], old: &str, new: &str) -> Vec<u8> {
-    let (mut rest, mut all) = (word, Vec::with_capacity(word.len() + new.len()));
-    while let Some((first, after)) = rest.split_first() {
-        match rest.strip_prefix(old.as_bytes()) {
-            Some(behind) if !old.is_empty() => {
-                all.extend_from_slice(new.as_bytes());
-                rest = behind;
-            }
-            _ => {
-                all.push(*first);
-                rest = after;
-            }
-        }
-    }
-    all
-}
-
-impl Raise {
-    /// Returns the command for this owner's grant, which was sent from the template `grant`.
-    pub(crate) fn fill(&self, grant: &Template, owner: &Owner, granted: i64, token: i64) -> Outcome<Cmd> {
-        let [
-            Part::Fixed(eval),
-            _,
-            Part::Fixed(count),
-            Part::Fixed(lock),
-            Part::Fixed(last),
-            Part::Fixed(marker),
-            Part::Fixed(quarantine),
-            Part::Owner { label },
-            ..,
-            Part::Fixed(max_ttl),
-        ] = &grant.0[..]
-        else {
-            return Err("the library's grant doesn't have the words that its raise is made of".into());
-        };
-        let mut command = Cmd::with_capacity(12, 512);
-        for word in [eval, &self.script, count, lock, last, marker, quarantine] {
-            command.arg(word.as_slice());
-        }
-        command.arg([owner.to_string().as_bytes(), label].concat());
-        command.arg(granted).arg(token).arg("").arg(max_ttl.as_slice());
-        Ok(command)
-    }
-}
-
-impl Template {
-    /// Returns the command for this owner, at this time of the server.
-    pub(crate) fn fill(&self, owner: &Owner, now: Duration) -> Cmd {
-        let mut command = Cmd::with_capacity(self.0.len(), 512);
-        for part in &self.0 {
-            match part {
-                Part::Fixed(word) => command.arg(word.as_slice()),
-                Part::Owner { label } => command.arg([owner.to_string().as_bytes(), label].concat()),
-                Part::Deadline => command.arg((now + PATIENCE).as_micros().to_string()),
-            };
-        }
-        command
-    }
-
-    fn renamed(&self, recorded: &str, name: &str) -> Template {
-        let part = |part: &Part| match part {
-            Part::Fixed(word) => Part::Fixed(replaced(word, recorded, name)),
-            made_anew => made_anew.clone(),
-        };
-        Template(self.0.iter().map(part).collect())
-    }
-
-    fn between(first: &Seen, second: &Seen) -> Outcome<Template> {
-        if first.words.len() != second.words.len() {
-            return Err("two cycles of the library sent commands of different lengths".into());
-        }
-        let parts = first.words.iter().zip(&second.words).map(|(a, b)| match a == b {
-            true => Ok(Part::Fixed(a.clone())),
-            false => Part::fresh(b),
-        });
-        parts.collect::<Outcome<_>>().map(Template)
-    }
-}
-
-impl Part {
-    /// Returns what a word stands for that is made anew for every acquisition.
-    fn fresh(word: &[u8]) -> Outcome<Part> {
-        let text = str::from_utf8(word).unwrap_or_default();
-        if text.parse::<u64>().is_ok() {
-            return Ok(Part::Deadline);
-        }
-        match word.split_at_checked(OWNER_DIGITS) {
-            Some((owner, label)) if owner.iter().all(u8::is_ascii_hexdigit) => {
-                Ok(Part::Owner { label: label.to_vec() })
-            }
-            _ => Err(format!(
-                "the library sends {text:?} anew each time, and the floor doesn't know what it is"
-            )
-            .into()),
-        }
-    }
-}
-
-/// An [`Owner`] is 16 bytes.
-const OWNER_DIGITS: usize = 32;
 
 /// What the server saw of one cycle.
 struct Cycle {
     grant: Seen,
     raise: Option<Seen>,
     release: Seen,
+    forget: Option<Seen>,
     channel: Vec<u8>,
 }
 
@@ -213,11 +109,11 @@ impl Cycle {
         send(&mut connection, redis::cmd("ECHO").arg(&end)).await?;
         let (mut seen, mut over) = (Vec::new(), false);
         let watching = async {
-            while !over || !seen.iter().any(Seen::tells) {
+            while !over || !is_complete(&seen) {
                 let Some(line) = lines.next().await else { break };
                 match Seen::parse(&line) {
                     Some(last) if last.concerns(&end) => over = true,
-                    Some(one) if one.concerns(name) => seen.push(one),
+                    Some(one) if one.concerns(name) || one.waits() => seen.push(one),
                     _ => {}
                 }
             }
@@ -229,23 +125,41 @@ impl Cycle {
 
     /// Finds the commands of one cycle in what the server saw.
     fn among(seen: Vec<Seen>) -> Outcome<Cycle> {
-        let told = seen.iter().find(|seen| seen.tells());
-        let channel = told.and_then(|publish| publish.words.get(1)).cloned();
-        let commands: Vec<Seen> = seen.into_iter().filter(|seen| !seen.in_script).collect();
-        match (&commands[..], channel) {
-            ([grant, between @ .., release], Some(channel))
-                if between.len() < 2 && commands.iter().all(|command| command.is("evalsha")) =>
+        let has_released = seen.iter().any(Seen::releases);
+        let mut commands: Vec<Seen> = seen.into_iter().filter(|seen| !seen.in_script).collect();
+        let forget = commands.pop_if(|last| last.is("del"));
+        match &commands[..] {
+            [grant, between @ .., release]
+                if has_released
+                    && between.len() < 2
+                    && commands.iter().all(|command| command.is("evalsha"))
+                    && latch_of(release) == forget.as_ref().and_then(latch_of) =>
             {
-                let raise = between.first().cloned();
-                Ok(Cycle { grant: grant.clone(), raise, release: release.clone(), channel })
+                let channel = release.argument(1).ok_or("a release without a channel")?.to_vec();
+                let (grant, raise, release) = (grant.clone(), between.first().cloned(), release.clone());
+                Ok(Cycle { grant, raise, release, forget, channel })
             }
-            (_, told) => Err(format!(
-                "a cycle of the library has to be two scripts, the second of which publishes, and on one of several \
-                 servers one more; the server saw {commands:?}, and published to {told:?}"
+            _ => Err(format!(
+                "a cycle of the library has to be two scripts, the second of which releases, and then the deletion of \
+                 its answer if that is kept, and on one of several servers one more script; the server saw {commands:?} \
+                 and {forget:?}, and a release: {has_released}"
             )
             .into()),
         }
     }
+}
+
+/// Returns whether a release was seen, and the deletion of its answer if it keeps one: the library sends this in the
+/// background.
+fn is_complete(seen: &[Seen]) -> bool {
+    let kept = seen.iter().filter(|seen| seen.is("evalsha")).find_map(latch_of);
+    let forgotten = || seen.iter().any(|seen| !seen.in_script && seen.is("del") && latch_of(seen) == kept);
+    seen.iter().any(Seen::releases) && (kept.is_none() || forgotten())
+}
+
+/// Returns the key that keeps the answer to a release, if the command has one.
+fn latch_of(command: &Seen) -> Option<&[u8]> {
+    command.words.iter().map(Vec::as_slice).find(|word| is_latch(word))
 }
 
 async fn cycle(ours: &Client, name: &str) -> Outcome<()> {
@@ -259,57 +173,55 @@ async fn cycle(ours: &Client, name: &str) -> Outcome<()> {
 mod tests {
     use super::*;
 
-    const FIRST: &str = r#"100.000000 [0 h] "EVALSHA" "5a" "1" "key" "00112233445566778899aabbccddeeff me" "30000" "105000000""#;
-    const SECOND: &str = r#"101.500000 [0 h] "EVALSHA" "5a" "1" "key" "ff112233445566778899aabbccddeeff me" "30000" "106500000""#;
+    const GRANT: &str =
+        r#"1.5 [0 h] "EVALSHA" "5a" "1" "key" "00112233445566778899aabbccddeeff me" "30000" "10500000""#;
+    const RELEASE: &str =
+        r#"1.5 [0 h] "EVALSHA" "5b" "1" "key" "00112233445566778899aabbccddeeff me" "chan""#;
+    const TOLD: &str = r#"1.5 [0 lua] "PUBLISH" "chan" "released""#;
 
-    fn words(command: &Cmd) -> Vec<String> {
-        let word = |arg| match arg {
-            redis::Arg::Simple(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-            _ => String::new(),
-        };
-        command.args_iter().map(word).collect()
-    }
-
-    #[test]
-    fn what_is_made_afresh_is_made_afresh() {
-        let [first, second] = [FIRST, SECOND].map(|line| Seen::parse(line).unwrap());
-        let owner = Owner::mint(&Random::system());
-        let command = Template::between(&first, &second).unwrap().fill(&owner, Duration::from_secs(200));
-        let value = format!("{owner} me");
-        assert_eq!(words(&command), ["EVALSHA", "5a", "1", "key", &value, "30000", "205000000"]);
-    }
-
-    #[test]
-    fn another_name_has_the_same_commands_with_its_own_keys() {
-        let [first, second] = [FIRST, SECOND].map(|line| Seen::parse(line).unwrap());
-        let recorded = Template::between(&first, &second).unwrap();
-        let owner = Owner::mint(&Random::system());
-        let filled = |template: &Template| words(&template.fill(&owner, Duration::from_secs(200)));
-        let mut expected = filled(&recorded);
-        expected[3] = "name:7".to_owned();
-        assert_eq!(filled(&recorded.renamed("key", "name:7")), expected);
-        assert_eq!(replaced(b"{a:1}:lock a:1", "a:1", "a:22"), b"{a:22}:lock a:22");
-        assert_eq!(replaced(b"", "a", "b"), b"");
-    }
-
-    #[test]
-    fn what_is_not_understood_is_not_sent() {
-        let [first, mut second] = [FIRST, SECOND].map(|line| Seen::parse(line).unwrap());
-        second.words[3] = b"another".to_vec();
-        assert!(Template::between(&first, &second).is_err());
-        second.words.pop();
-        assert!(Template::between(&first, &second).is_err());
+    fn seen(lines: &[&str]) -> Vec<Seen> {
+        lines.iter().map(|line| Seen::parse(line).unwrap()).collect()
     }
 
     #[test]
     fn a_cycle_is_two_commands() {
-        let told = r#"1.5 [0 lua] "PUBLISH" "chan" "released""#;
-        let seen = |lines: &[&str]| lines.iter().map(|line| Seen::parse(line).unwrap()).collect();
-        assert_eq!(Cycle::among(seen(&[FIRST, SECOND, told])).unwrap().channel, b"chan");
-        let get = r#"1.5 [0 h] "GET" "key""#;
-        for wrong in [&[FIRST, told][..], &[FIRST, SECOND], &[FIRST, SECOND, get, told], &[FIRST, get, told]]
-        {
+        let cycle = Cycle::among(seen(&[GRANT, RELEASE, TOLD])).unwrap();
+        assert_eq!((&cycle.channel[..], cycle.forget.is_none()), (&b"chan"[..], true));
+        let [get, wait] = [r#"1.5 [0 h] "GET" "key""#, r#"1.5 [0 h] "WAIT" "1" "100""#];
+        for wrong in [
+            &[GRANT, TOLD][..],
+            &[GRANT, RELEASE],
+            &[GRANT, RELEASE, get, TOLD],
+            &[GRANT, get, TOLD],
+            &[GRANT, wait, RELEASE, TOLD],
+        ] {
             assert!(Cycle::among(seen(wrong)).is_err());
         }
+    }
+
+    #[test]
+    fn the_release_of_a_fair_lock_notifies_no_client_if_none_waits() {
+        let counted = r#"1.5 [0 lua] "ZCARD" "order""#;
+        assert!(is_complete(&seen(&[GRANT, RELEASE, counted])) && !is_complete(&seen(&[GRANT, RELEASE])));
+        assert_eq!(Cycle::among(seen(&[GRANT, RELEASE, counted])).unwrap().channel, b"chan");
+    }
+
+    #[test]
+    fn the_answer_of_a_release_is_deleted_by_a_third_command() {
+        let latch = |digit: char| format!("latch:{{key}}:{digit}0112233445566778899aabbccddeeff");
+        let line = |digit| format!(r#"1.5 [0 h] "EVALSHA" "5b" "2" "key" "{}" "f" "chan""#, latch(digit));
+        let delete = |digit| format!(r#"1.6 [0 h] "DEL" "{}""#, latch(digit));
+        let (release, forget, other) = (line('0'), delete('0'), delete('1'));
+        let whole = [GRANT, &release, TOLD, &forget];
+        assert!(is_complete(&seen(&whole)) && !is_complete(&seen(&whole[..3])));
+        assert!(!is_complete(&seen(&[&other, GRANT, &release, TOLD])), "that of the cycle before");
+        let cycle = || Cycle::among(seen(&whole)).unwrap();
+        assert_eq!((&cycle().channel[..], cycle().forget.is_some()), (&b"chan"[..], true));
+        for wrong in [&whole[..3], &[GRANT, &release, TOLD, &other], &[GRANT, RELEASE, TOLD, &forget]] {
+            assert!(Cycle::among(seen(wrong)).is_err());
+        }
+        assert!(Recording::between(cycle(), cycle()).unwrap().forget.is_some());
+        let plain = Cycle::among(seen(&[GRANT, RELEASE, TOLD])).unwrap();
+        assert!(Recording::between(cycle(), plain).is_err());
     }
 }

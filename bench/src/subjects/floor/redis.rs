@@ -68,7 +68,7 @@ impl Subject for Floor {
     }
 }
 
-/// The two commands of one name.
+/// The commands of one name.
 struct Scripts {
     connection: MultiplexedConnection,
     clock: ServerClock,
@@ -86,6 +86,16 @@ impl Scripts {
             _ => Err(format!("a script answered {answer:?}").into()),
         }
     }
+
+    /// Deletes the answer to the release, where one is kept, without waiting for it, as the library does.
+    fn forget(&self, owner: &Owner) {
+        if let Some(template) = &self.recording.forget {
+            let (command, mut connection) = (template.fill(owner, self.clock.now()), self.connection.clone());
+            tokio::spawn(async move {
+                let _: Outcome<Value> = raw::send(&mut connection, &command).await;
+            });
+        }
+    }
 }
 
 #[async_trait]
@@ -99,14 +109,18 @@ impl Calls for Scripts {
     async fn take(&self, owner: &mut Owner) -> Outcome<bool> {
         match self.send(&self.recording.grant, owner).await? {
             1 => Ok(true),
-            0 => Ok(false),
+            // Another owner holds it; in a fair lock, this one has a place from now on.
+            0 | 2 => Ok(false),
             other => Err(format!("the grant was answered with {other}").into()),
         }
     }
 
     async fn release(&self, owner: &mut Owner) -> Outcome<()> {
         match self.send(&self.recording.release, owner).await? {
-            1 => Ok(()),
+            1 => {
+                self.forget(owner);
+                Ok(())
+            }
             other => Err(format!("the release was answered with {other}").into()),
         }
     }
@@ -119,6 +133,7 @@ struct Subscription {
 
 #[async_trait]
 impl Pushes for Subscription {
+    /// Those of fair locks are each for one waiter, and the others look in vain.
     async fn next(&mut self) -> Outcome<()> {
         let told = self.releases.next().await;
         told.map(drop).ok_or_else(|| "the connection for the wake-ups was closed".into())
