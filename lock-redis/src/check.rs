@@ -65,7 +65,7 @@ async fn rights(server: &Arc<Server>, link: &Arc<Link>, call: &Call, name: &Name
     let latch = server.layout.latch(&keys.lock, &Owner::mint(&server.random));
     all.extend(latch.as_deref());
     let mut command = try_rights.on(&all);
-    command.arg(&keys.releases);
+    command.arg(&keys.releases).arg(link.facts.delivery.publish());
     let answer = server.run_for_value(link, call, try_rights, command).await;
     let tried = answer.and_then(|answer| refused(&answer));
     if let Ok((now @ 1.., _)) = tried {
@@ -75,10 +75,13 @@ async fn rights(server: &Arc<Server>, link: &Arc<Link>, call: &Call, name: &Name
         Ok(refused) if refused.is_empty() => {
             Finding::new("rights", Level::Good, "all that a lock needs is allowed")
         }
-        Ok(refused) if refused == ["PUBLISH"] => Finding::new(
+        Ok(refused) if refused == [link.facts.delivery.publish()] => Finding::new(
             "rights",
             Level::Warning,
-            "this user may not publish on a lock's channel (+publish, &pattern): its releases wake no waiter",
+            format!(
+                "this user may not publish on a lock's channel (+{}, &pattern): its releases wake no waiter",
+                link.facts.delivery.publish().to_ascii_lowercase()
+            ),
         ),
         Ok(refused) => Finding::new(
             "rights",

@@ -107,13 +107,8 @@ impl Server {
         self.feed.watch(owner, Topic::revokes(&self.revokes_channel()), call).await
     }
 
-    /// Runs a script that writes, and returns the numbers that it answered.
-    pub(crate) async fn run(&self, call: &Call, script: &Script, command: Cmd) -> Result<Answer> {
-        let link = self.primary(call).await?;
-        self.run_on(&link, call, script, command).await
-    }
-
-    /// Like `run`, on the connection whose clock estimate the command's deadline is based on.
+    /// Runs a script that writes, on the connection whose facts and clock estimate the command is based on, and returns
+    /// the numbers that it answered.
     pub(crate) async fn run_on(
         &self,
         link: &Arc<Link>,
@@ -169,6 +164,16 @@ impl Server {
                 let _: RedisResult<Value> = link.send(delete.arg(key)).await;
             });
         }
+    }
+
+    /// Publishes on a channel that only the members with its slot pass on, without waiting for it.
+    pub(crate) fn publish_in_background(&self, channel: &[u8], message: &'static str) {
+        let Some(link) = self.links.usable() else { return };
+        let mut publish = redis::cmd(link.facts.delivery.publish());
+        publish.arg(channel).arg(message);
+        tokio::spawn(async move {
+            let _: RedisResult<Value> = link.send(&publish).await;
+        });
     }
 
     /// Waits for an answer until the call is over. Gives up a connection that broke or stayed silent for so long: the
