@@ -9,7 +9,8 @@ use lock_core::driver::{Attempt, Release, Renewal};
 use lock_core::{Client, Effect, Ending, ErrorKind, FencingToken};
 use lock_test_servers::{RedisCluster, Settings};
 
-use crate::server::{busy, claim, claim_with, granted, name, run, until};
+use crate::server::{busy, claim, claim_with, granted, name, raw_at, run, until};
+use crate::shards::listeners;
 
 const SOON: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -133,6 +134,8 @@ pub(crate) fn a_replica_takes_a_killed_primarys_place() {
         let guard = a.lock(lock).ttl(ttl).build().unwrap().acquire().await.unwrap();
         let waits = b.lock(lock).ttl(ttl).build().unwrap();
         let waiting = tokio::spawn(async move { waits.acquire().await.unwrap() });
+        let mut asked = raw_at(cluster.members()[primary].url()).await;
+        until("the waiter listens", async || listeners(&mut asked).await == 1).await;
         // The grant is on the replica.
         until("it has the keys", async || {
             cluster.keys_of(slot, primary + 3).is_ok_and(|keys| keys.len() == 2)
