@@ -160,3 +160,100 @@ pub(crate) fn leads_elsewhere(error: &RedisError) -> bool {
 fn out_of_step() -> RedisError {
     RedisError::from((ErrorKind::Io, "it answered another request than the oldest one"))
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    /// Answers each command with what `answers` returns for its first word.
+    async fn serve(mut client: TcpStream, answers: fn(&str) -> &'static str) {
+        let (mut buffer, mut pending) = ([0; 4096], String::new());
+        loop {
+            while let Some((word, rest)) = command(&pending) {
+                client.write_all(answers(&word).as_bytes()).await.unwrap();
+                pending = rest;
+            }
+            match client.read(&mut buffer).await {
+                Ok(0) | Err(_) => return,
+                Ok(length) => pending.push_str(std::str::from_utf8(&buffer[..length]).unwrap()),
+            }
+        }
+    }
+
+    /// Returns the first word of the first command, and what follows the command, once it is complete.
+    fn command(received: &str) -> Option<(String, String)> {
+        let mut lines = received.split_inclusive("\r\n");
+        let words: usize = lines.next()?.strip_prefix('*')?.trim().parse().unwrap();
+        let mut read = lines.by_ref().take(2 * words);
+        let first = read.by_ref().nth(1)?.trim().to_owned();
+        let complete = read.count() == 2 * words - 2;
+        (complete && received.ends_with("\r\n")).then(|| (first, lines.collect()))
+    }
+
+    async fn connected(answers: fn(&str) -> &'static str) -> Pushes {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("redis://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move { serve(listener.accept().await.unwrap().0, answers).await });
+        Pushes::open(&Client::open(url).unwrap()).await.unwrap()
+    }
+
+    /// A member of a cluster of Redis 7. It ends the subscription to `a` right before it answers about `b`.
+    fn answers(command: &str) -> &'static str {
+        match command {
+            "HELLO" => "%2\r\n$4\r\nmode\r\n$7\r\ncluster\r\n$7\r\nversion\r\n$5\r\n7.0.0\r\n",
+            "SSUBSCRIBE" => {
+                ">3\r\n$12\r\nsunsubscribe\r\n$1\r\na\r\n:0\r\n>3\r\n$10\r\nssubscribe\r\n$1\r\nb\r\n:1\r\n"
+            }
+            "PING" => ">3\r\n$12\r\nsunsubscribe\r\n$1\r\na\r\n:0\r\n+PONG\r\n",
+            _ => "+OK\r\n",
+        }
+    }
+
+    #[tokio::test]
+    async fn what_the_server_ends_by_itself_is_taken_for_no_answer() {
+        let mut pushes = connected(answers).await;
+        assert_eq!(pushes.delivery, Delivery::Sharded);
+        let error = pushes.subscribe(&[(Delivery::Sharded, b"b")]).await.unwrap_err();
+        assert!(error.code().is_none(), "the connection is given up: {error}");
+        assert_eq!(pushes.next().await, Some(Push::Ended { channel: b"a".to_vec() }));
+        let pushes = connected(answers).await;
+        assert!(pushes.ping().await.is_err());
+    }
+
+    #[tokio::test]
+    async fn what_the_client_ends_is_not_reported_as_ended() {
+        let mut pushes = connected(|command| match command {
+            "HELLO" => "+OK\r\n",
+            "SUNSUBSCRIBE" => ">3\r\n$12\r\nsunsubscribe\r\n$1\r\na\r\n:0\r\n",
+            "PING" => ">3\r\n$8\r\nsmessage\r\n$1\r\nb\r\n$1\r\n0\r\n+PONG\r\n",
+            _ => "+OK\r\n",
+        })
+        .await;
+        pushes.unsubscribe(&[(Delivery::Sharded, b"a")]).await.unwrap();
+        pushes.ping().await.unwrap();
+        let message = Push::Message { channel: b"b".to_vec(), payload: b"0".to_vec() };
+        assert_eq!(pushes.next().await, Some(message));
+    }
+
+    #[test]
+    fn the_error_that_says_most_is_reported() {
+        let error = |text: &str| Err(Value::ServerError(server_error(text)).extract_error().unwrap_err());
+        let moved = || error("-MOVED 1 a:1\r\n");
+        let refused = || error("-NOPERM no\r\n");
+        let code = |outcomes| worst(outcomes).unwrap_err().code().map(str::to_owned);
+        assert_eq!(code(vec![Ok(()), moved()]).as_deref(), Some("MOVED"));
+        assert_eq!(code(vec![refused(), moved()]).as_deref(), Some("NOPERM"));
+        assert_eq!(code(vec![refused(), Err(out_of_step()), moved()]), None);
+        assert!(worst(vec![Ok(()), Ok(())]).is_ok());
+    }
+
+    fn server_error(text: &str) -> redis::ServerError {
+        match redis::parse_redis_value(text.as_bytes()).unwrap() {
+            Value::ServerError(error) => error,
+            other => panic!("{other:?}"),
+        }
+    }
+}
