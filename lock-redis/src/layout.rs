@@ -25,7 +25,8 @@ pub enum Layout {
     /// another layout on the same name, or `SET … NX`, pass them.
     Fair(Grace),
     /// That of Redisson's `RLock`: a hash, and Redisson's channel. Programs that use Redisson and this library then
-    /// exclude and wake each other. Holders of this library have tokens, Redisson's have none.
+    /// exclude and wake each other, on one server and on a cluster. Holders of this library have tokens, Redisson's have
+    /// none.
     Redisson,
     /// That of Redisson's `RFencedLock`: as [`Redisson`](Layout::Redisson), and both get their tokens from one counter,
     /// which stays on the server for ever.
