@@ -136,15 +136,17 @@ impl<S: Source> Task<S> {
     }
 
     async fn hear(&mut self, link: &mut Link<S>, notice: Notice) -> Result<(), SourceError> {
+        let mut heard = Ok(());
         if let Notice::Moved(name) = &notice {
             self.want_again(name);
             // The lock may have come back meanwhile. If not, its waiters learn by their next attempt where it is.
             if !self.wanted.is_empty() {
-                self.subscribe(link).await?;
+                heard = self.subscribe(link).await;
+                self.has_gap |= heard.is_err();
             }
         }
         self.listeners.wake(&notice);
-        Ok(())
+        heard
     }
 
     /// Takes back that the topics of this name's waiters are confirmed.

@@ -1,6 +1,6 @@
 //! A lock goes to another server, which reports its releases from then on.
 
-use super::server::Topic;
+use super::server::{Step, Topic};
 use super::{Scene, name};
 use crate::driver::feed::Notice;
 use crate::error::{Effect, ErrorKind};
@@ -48,4 +48,18 @@ async fn what_is_elsewhere_after_a_gap_leaves_the_rest() {
     scene.clock.sleep(super::PATIENCE).await;
     assert!(scene.is_woken(&a).await && scene.is_woken(&b).await, "the gap is over");
     assert!(!scene.feed.is_confirmed(&releases("a")) && scene.feed.is_confirmed(&releases("b")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_breaks_after_a_lock_has_moved_leaves_a_gap() {
+    let scene = Scene::new();
+    let a = scene.listen("a").await.unwrap();
+    scene.server.set("subscribe", Step::Breaks);
+    scene.server.report(Notice::Moved("a".to_owned()));
+    assert!(scene.is_woken(&a).await);
+    scene.clock.sleep(super::PATIENCE).await;
+    assert!(!scene.is_woken(&a).await);
+    scene.server.set("subscribe", Step::Works);
+    scene.clock.sleep(super::PATIENCE).await;
+    assert!(scene.is_woken(&a).await, "the gap is over");
 }
