@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{Attempt, Call, Claim, Release, Renewal, Request, Watched};
-use lock_core::{Effect, Error, Result};
+use lock_core::{Effect, Error, Instant, Result};
 
 use super::members::Members;
 use crate::claim::RedisClaim;
 use crate::errors::Redirect;
+use crate::race::LOOK_AGAIN;
 use crate::server::Server;
 
 /// One owner's claim on one lock of a cluster.
@@ -25,6 +26,8 @@ pub(crate) struct ClusterClaim {
     was_deaf: bool,
     /// The member gave no answer to the last request, or is not the one to ask.
     in_trouble: bool,
+    /// When it may be woken for a member in the place of one in trouble: members that disagree would wake it all the time.
+    follows_from: Instant,
 }
 
 /// What the claim listens to.
@@ -60,8 +63,16 @@ macro_rules! redirected {
 impl ClusterClaim {
     pub(crate) fn new(members: Arc<Members>, home: Arc<Server>, request: Request) -> ClusterClaim {
         let claim = RedisClaim::new(home.clone(), request.clone());
-        let (hears, was_deaf, in_trouble) = (Hears::Nothing, false, false);
-        ClusterClaim { members, request, claim, home, hears, was_deaf, in_trouble }
+        ClusterClaim {
+            follows_from: request.clock.now(),
+            members,
+            request,
+            claim,
+            home,
+            hears: Hears::Nothing,
+            was_deaf: false,
+            in_trouble: false,
+        }
     }
 
     /// Moves to the member that has the lock by now, as far as the client knows.
@@ -163,16 +174,20 @@ impl Claim for ClusterClaim {
 
     /// A member that is dead reports nothing: then this resolves as soon as another one has its place.
     async fn changed(&mut self) {
-        let ClusterClaim { members, request, claim, home, in_trouble, .. } = self;
+        let ClusterClaim { members, request, claim, home, in_trouble, follows_from, .. } = self;
+        let Request { name, clock, .. } = request;
         let moved = async {
             match in_trouble {
-                true => members.until_moved(&request.name, home).await,
+                true => {
+                    clock.sleep_until(*follows_from).await;
+                    members.until_moved(name, home).await;
+                }
                 false => std::future::pending().await,
             }
         };
         tokio::select! {
             () = claim.changed() => {}
-            () = moved => {}
+            () = moved => *follows_from = clock.now() + LOOK_AGAIN,
         }
     }
 

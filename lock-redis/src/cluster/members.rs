@@ -141,7 +141,7 @@ impl Members {
     /// Cancel safe.
     pub(crate) async fn until_moved(self: &Arc<Self>, name: &Name, from: &Server) {
         let (clock, mut changes) = (&self.context.clock, self.changes.subscribe());
-        while self.server_of(name).is_ok_and(|server| server.is_same(from)) {
+        while !self.server_of(name).is_ok_and(|server| !server.is_same(from)) {
             let asked = self.known().asked;
             if asked.is_none_or(|asked| asked + LOOK_AGAIN <= clock.now()) {
                 self.read_slots_in_background();
