@@ -59,12 +59,12 @@ fn reachable(link: &Link) -> Finding {
 }
 
 /// Returns the command that does what a lock needs on a key that no lock uses, and leaves nothing behind.
-fn try_rights(server: &Server, keys: &Keys) -> Cmd {
+fn try_rights(server: &Server, link: &Link, keys: &Keys) -> Cmd {
     let mut all = keys.with_token();
     let latch = server.layout.latch(&keys.lock, &Owner::mint(&server.random));
     all.extend(latch.as_deref());
     let mut command = server.layout.scripts().try_rights.on(&all);
-    command.arg(&keys.releases);
+    command.arg(&keys.releases).arg(link.facts.delivery.publish());
     command
 }
 
@@ -73,7 +73,7 @@ async fn rights(server: &Arc<Server>, link: &Arc<Link>, call: &Call, name: &Name
         return Finding::new("rights", Level::Unknown, "not tried on a replica");
     }
     let (keys, script) = (server.keys(name), &server.layout.scripts().try_rights);
-    let answer = server.run_for_value(link, call, script, try_rights(server, &keys)).await;
+    let answer = server.run_for_value(link, call, script, try_rights(server, link, &keys)).await;
     let tried = answer.and_then(|answer| refused(&answer));
     if let Ok((now @ 1.., _)) = tried {
         link.hear(&server.clock, now);
@@ -82,10 +82,13 @@ async fn rights(server: &Arc<Server>, link: &Arc<Link>, call: &Call, name: &Name
         Ok(refused) if refused.is_empty() => {
             Finding::new("rights", Level::Good, "all that a lock needs is allowed")
         }
-        Ok(refused) if refused == ["PUBLISH"] => Finding::new(
+        Ok(refused) if refused == [link.facts.delivery.publish()] => Finding::new(
             "rights",
             Level::Warning,
-            "this user may not publish on a lock's channel (+publish, &pattern): its releases wake no waiter",
+            format!(
+                "this user may not publish on a lock's channel (+{}, &pattern): its releases wake no waiter",
+                link.facts.delivery.publish().to_ascii_lowercase()
+            ),
         ),
         Ok(refused) => Finding::new(
             "rights",
@@ -134,7 +137,7 @@ async fn acknowledgements(
 ) -> Option<Finding> {
     link.acknowledged.as_ref()?;
     let (keys, script) = (server.keys(name), &server.layout.scripts().try_rights);
-    let kept = server.keep(link, call, script, try_rights(server, &keys)).await;
+    let kept = server.keep(link, call, script, try_rights(server, link, &keys)).await;
     let (level, words) = match kept {
         Ok(kept @ Kept::Enough) => (Level::Good, kept.to_string()),
         Ok(kept @ Kept::By { .. }) => (Level::Bad, format!("no lock can be taken: {kept}")),

@@ -13,6 +13,7 @@ use redis::Value;
 use crate::acks::Kept;
 use crate::feed::Topic;
 use crate::layout::{Asker, Keys, Listens};
+use crate::link::Link;
 use crate::listening::Listening;
 use crate::server::Server;
 
@@ -66,6 +67,25 @@ impl RedisClaim {
         self.listening.is_some()
     }
 
+    /// Returns whether it listens for a release that the server does not report at present.
+    pub(crate) fn is_deaf(&self) -> bool {
+        self.listening.is_some() && !self.server.feed.is_confirmed(&self.releases)
+    }
+
+    pub(crate) fn stop_listening(&mut self) {
+        self.listening = None;
+    }
+
+    /// Tells the waiters that listen at this other server of a release.
+    pub(crate) fn tell_at(&self, server: &Server) {
+        server.publish_in_background(&self.keys.releases, server.layout.released());
+    }
+
+    /// Returns the server that was asked last.
+    pub(crate) fn server(&self) -> &Server {
+        &self.server
+    }
+
     /// Asks this server, and listens as before.
     pub(crate) fn ask_at(&mut self, server: &Arc<Server>) {
         self.server = server.clone();
@@ -79,7 +99,7 @@ impl RedisClaim {
             let grant = &self.server.layout.scripts().grant;
             let mut command = grant.on(&self.keys.with_token());
             command.arg(&self.value).arg(whole_millis(self.request.ttl)).arg(link.deadline(call));
-            self.server.layout.add_to_grant(&mut command, self.asker());
+            self.server.layout.add_to_grant(&mut command, self.asker(&link));
             self.is_asked = true;
             let (answer, acknowledgement) =
                 self.server.run_acknowledged_on(&link, call, grant, command).await?;
@@ -113,12 +133,13 @@ impl RedisClaim {
         }
     }
 
-    fn asker(&self) -> Asker<'_> {
+    fn asker(&self, link: &Link) -> Asker<'_> {
         Asker {
             request: &self.request,
             value: &self.value,
             keys: &self.keys,
             client: &self.server.client_digits,
+            delivery: link.facts.delivery,
         }
     }
 
@@ -193,11 +214,11 @@ impl RedisClaim {
 
     pub(crate) async fn renew_within(&mut self, call: &Call, ttl: Duration) -> Result<Renewal> {
         self.longest = self.longest.max(ttl);
+        let link = self.server.primary(call).await?;
         let renew = &self.server.layout.scripts().renew;
         let mut command = renew.on(&self.keys.without_token());
         command.arg(&self.value).arg(whole_millis(ttl)).arg(whole_millis(self.longest));
-        self.server.layout.add_to_renewal(&mut command, self.asker());
-        let link = self.server.primary(call).await?;
+        self.server.layout.add_to_renewal(&mut command, self.asker(&link));
         let (answer, acknowledgement) = self.server.run_acknowledged_on(&link, call, renew, command).await?;
         match answer.fields[..] {
             [1, left] => match acknowledgement.kept().await {
@@ -217,6 +238,7 @@ impl RedisClaim {
     pub(crate) async fn release_within(&mut self, call: &Call) -> Result<Release> {
         // Our own connection counts among the listeners only if it is subscribed both before and after.
         let before = self.server.feed.is_confirmed(&self.releases);
+        let link = self.server.primary(call).await?;
         let release = &self.server.layout.scripts().release;
         let latch = match self.latch.take() {
             // This release was sent before, and its answer is missing.
@@ -227,11 +249,11 @@ impl RedisClaim {
         let mut keys = self.keys.without_token();
         keys.extend(latch.as_deref());
         let mut command = release.on(&keys);
-        command.arg(&self.value).arg(&self.keys.releases);
-        self.server.layout.add_to_release(&mut command, self.asker());
+        command.arg(&self.value).arg(&self.keys.releases).arg(link.facts.delivery.publish());
+        self.server.layout.add_to_release(&mut command, self.asker(&link));
         let answer = match self.is_asked {
-            true => self.server.run_behind(call, release, command).await?,
-            false => self.server.run(call, release, command).await?,
+            true => self.server.run_behind(&link, call, release, command).await?,
+            false => self.server.run_on(&link, call, release, command).await?,
         };
         let after = self.server.feed.is_confirmed(&self.releases);
         let listens = if before && after { Listens::Also } else { Listens::NotNow };

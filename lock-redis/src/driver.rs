@@ -67,12 +67,13 @@ impl Driver for RedisDriver {
             When::HoldersDeadline => layout.revoked(holder.as_bytes(), &by, &label),
             When::Now => String::new(),
         };
+        let link = self.0.primary(call).await?;
         let revoke = &layout.scripts().revoke;
         let mut command = revoke.on(&keys.without_token());
-        command.arg(holder.as_bytes()).arg(&keys.releases).arg(successor);
-        command.arg(self.0.revokes_channel());
+        command.arg(holder.as_bytes()).arg(&keys.releases).arg(link.facts.delivery.publish());
+        command.arg(successor).arg(self.0.revokes_channel());
         layout.add_to_revoke(&mut command, holder.as_bytes());
-        let answer: Answer = self.0.run(call, revoke, command).await?;
+        let answer: Answer = self.0.run_on(&link, call, revoke, command).await?;
         match answer.fields[..] {
             [2, left] => Ok(Revoked::FreeIn(duration(left))),
             [1] => Ok(Revoked::Free),

@@ -170,8 +170,8 @@ const LASTING: &[(&str, &str)] = &[
     (
         "NOPERM",
         "the server's access rules forbid it; this user needs +evalsha +eval +time +get +set +del +pttl +pexpire on the \
-         lock's keys, +info where it is one of several nodes, and +publish +subscribe on the channels of the same names \
-         to be woken",
+         lock's keys, +info where it is one of several nodes, and +publish +subscribe (of a cluster, +spublish \
+         +ssubscribe as well) on the channels of the same names to be woken",
     ),
     (
         "WRONGTYPE",

@@ -7,6 +7,7 @@ use lock_core::{Error, Result};
 use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, RedisResult, Value};
 
+use crate::delivery::Delivery;
 use crate::errors;
 
 /// What the server reported when the connection was opened. `None`: it did not tell.
@@ -17,6 +18,8 @@ pub(crate) struct Facts {
     pub(crate) run: Option<String>,
     /// Each user may ask for it.
     pub(crate) role: Option<Role>,
+    /// How it tells waiters of releases. Each user may ask for it, too.
+    pub(crate) delivery: Delivery,
     pub(crate) persistence: Option<Persistence>,
     pub(crate) eviction: Option<Eviction>,
     /// How many replicas are attached.
@@ -75,7 +78,7 @@ impl Facts {
         let answers: Vec<RedisResult<Value>> =
             questions.query_async(connection).await.map_err(errors::connecting)?;
         let mut answers = answers.into_iter();
-        let hello = Hello::of(answers.next());
+        let hello = answers.next().map(Hello::of).unwrap_or_default();
         if hello.mode.as_deref() == Some("sentinel") {
             return Err(Error::rejected(
                 "it is a sentinel; the URL of sentinels is redis+sentinel://host1,host2,host3/mymaster",
@@ -85,7 +88,7 @@ impl Facts {
         let info: String = answers.by_ref().take(4).filter_map(read::<String>).collect();
         let settings: HashMap<String, String> =
             answers.filter_map(read::<HashMap<String, String>>).flatten().collect();
-        let facts = Facts { role: hello.role, ..Facts::parse(&info, &settings) };
+        let facts = Facts { role: hello.role, delivery: hello.delivery(), ..Facts::parse(&info, &settings) };
         facts.version.as_ref().map_or(Ok(()), Version::check)?;
         Ok((now, facts))
     }
@@ -106,7 +109,8 @@ impl Facts {
         })();
         let replicas = number("connected_slaves").and_then(|n| u32::try_from(n).ok());
         let run = info.get("run_id").map(|run| (*run).to_owned());
-        Facts { version: Version::parse(&info), run, role: None, persistence, eviction, replicas }
+        let version = Version::parse(&info);
+        Facts { version, run, persistence, eviction, replicas, ..Facts::default() }
     }
 
     /// Returns whether the server copies another, so that nothing may be written there.
@@ -118,28 +122,34 @@ impl Facts {
 impl Role {
     /// Reads the role from the answer to `HELLO`, which no access rule forbids.
     pub(crate) fn of(answer: RedisResult<Value>) -> Option<Role> {
-        Hello::of(Some(answer)).role
+        Hello::of(answer).role
     }
 }
 
 /// What a server says of itself to every user.
 #[derive(Debug, Default)]
-struct Hello {
+pub(crate) struct Hello {
     role: Option<Role>,
     /// `standalone`, `cluster` or `sentinel`.
     mode: Option<String>,
+    /// The release, as the program counts it.
+    version: Option<String>,
 }
 
 impl Hello {
-    fn of(answer: Option<RedisResult<Value>>) -> Hello {
-        let Some(said) = answer.and_then(read::<HashMap<String, Value>>) else { return Hello::default() };
+    pub(crate) fn of(answer: RedisResult<Value>) -> Hello {
+        let Some(said) = read::<HashMap<String, Value>>(answer) else { return Hello::default() };
         let text = |key: &str| redis::from_redis_value_ref::<String>(said.get(key)?).ok();
         let role = match text("role").as_deref() {
             Some("master") => Some(Role::Primary),
             Some(_) => Some(Role::Replica),
             None => None,
         };
-        Hello { role, mode: text("mode") }
+        Hello { role, mode: text("mode"), version: text("version") }
+    }
+
+    pub(crate) fn delivery(&self) -> Delivery {
+        Delivery::of(self.mode.as_deref(), self.version.as_deref())
     }
 }
 

@@ -4,18 +4,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures_util::StreamExt;
 use lock_core::Name;
 use lock_core::driver::{Audience, Context, Missed, Notice, Slot, Source, SourceError, Wakes};
-use redis::aio::{PubSubSink, PubSubStream};
-use redis::{Msg, RedisError, Value};
+use redis::RedisError;
 
+use crate::delivery::Delivery;
 use crate::errors;
 use crate::finder::Finder;
 use crate::follow::{Followed, Follower, broken};
 use crate::layout::CLIENT_DIGITS;
 use crate::link::Connector;
 use crate::profile::Profile;
+use crate::pushes::{Push, Pushes, leads_elsewhere};
 use crate::value::OWNER_DIGITS;
 
 /// The name of a channel on the server.
@@ -39,16 +39,33 @@ impl Topic {
         Topic::Revokes { channel: channel.into() }
     }
 
-    pub(crate) fn channel(&self) -> &[u8] {
+    fn channel(&self) -> &Channel {
         match self {
             Topic::Releases { channel, .. } | Topic::Revokes { channel } => channel,
         }
     }
 
-    /// `client` are the digits of this client.
-    fn notice(&self, message: &Msg, client: &str) -> Notice {
+    /// Returns what follows from the end of the subscription.
+    fn ended(&self) -> Notice {
         match self {
-            Topic::Releases { name, .. } => match Turn::parse(message.get_payload_bytes()) {
+            Topic::Releases { name, .. } => Notice::Moved(name.as_str().to_owned()),
+            Topic::Revokes { .. } => Notice::Other,
+        }
+    }
+
+    /// Returns the channel, and how its messages come. `releases` is how the server tells of releases. Revokes are rare,
+    /// and their channel is that of many locks in many slots: each member passes them on to all others.
+    fn delivered(&self, releases: Delivery) -> (Delivery, &[u8]) {
+        match self {
+            Topic::Releases { channel, .. } => (releases, channel),
+            Topic::Revokes { channel } => (Delivery::Global, channel),
+        }
+    }
+
+    /// `client` are the digits of this client.
+    fn notice(&self, payload: &[u8], client: &str) -> Notice {
+        match self {
+            Topic::Releases { name, .. } => match Turn::parse(payload) {
                 Some(Turn { client: theirs, owner }) if theirs == client => {
                     Notice::Released(owner.to_owned())
                 }
@@ -56,7 +73,7 @@ impl Topic {
                 // Not about one waiter.
                 None => Notice::Released(name.as_str().to_owned()),
             },
-            Topic::Revokes { .. } => match std::str::from_utf8(message.get_payload_bytes()) {
+            Topic::Revokes { .. } => match std::str::from_utf8(payload) {
                 Ok(owner) => Notice::Revoked(owner.to_owned()),
                 Err(_) => Notice::Other,
             },
@@ -90,8 +107,7 @@ pub(crate) struct Channels {
 
 /// A connection, and the channels that are subscribed on it.
 pub(crate) struct Connection {
-    sink: PubSubSink,
-    messages: PubSubStream,
+    pushes: Pushes,
     topics: HashMap<Channel, Topic>,
     /// `None`: there is only one server.
     followed: Option<Followed>,
@@ -122,39 +138,43 @@ impl Source for Channels {
     }
 
     async fn open(&self) -> Result<Connection, SourceError> {
-        let (connection, followed) = self.follower.open().await?;
-        let (sink, messages) = connection.split();
-        Ok(Connection { sink, messages, topics: HashMap::new(), followed })
+        let (pushes, followed) = self.follower.open().await?;
+        Ok(Connection { pushes, topics: HashMap::new(), followed })
     }
 
     async fn subscribe(&self, connection: &mut Connection, topics: &[Topic]) -> Result<Missed, SourceError> {
-        let channels: Vec<&[u8]> = topics.iter().map(Topic::channel).collect();
-        let Connection { sink, followed, .. } = connection;
-        let subscribed = self.follower.unless_left(followed.as_mut(), sink.subscribe(channels)).await?;
-        subscribed.map_err(refused_or_broken)?;
-        connection.topics.extend(topics.iter().map(|topic| (topic.channel().into(), topic.clone())));
+        let Connection { pushes, followed, .. } = connection;
+        let channels = delivered(topics, pushes.delivery);
+        let subscribed = self.follower.unless_left(followed.as_mut(), pushes.subscribe(&channels)).await?;
+        subscribed.map_err(not_subscribed)?;
+        connection.topics.extend(topics.iter().map(|topic| (topic.channel().clone(), topic.clone())));
         Ok(Missed::Nothing)
     }
 
     async fn unsubscribe(&self, connection: &mut Connection, topics: &[Topic]) -> Result<(), SourceError> {
-        let channels: Vec<&[u8]> = topics.iter().map(Topic::channel).collect();
-        channels.iter().for_each(|channel| _ = connection.topics.remove(*channel));
-        let Connection { sink, followed, .. } = connection;
-        self.follower.unless_left(followed.as_mut(), sink.unsubscribe(channels)).await?.map_err(broken)
+        topics.iter().for_each(|topic| _ = connection.topics.remove(topic.channel()));
+        let Connection { pushes, followed, .. } = connection;
+        let channels = delivered(topics, pushes.delivery);
+        self.follower.unless_left(followed.as_mut(), pushes.unsubscribe(&channels)).await?.map_err(broken)
     }
 
     async fn next(&self, connection: &mut Connection) -> Result<Notice, SourceError> {
-        let Connection { messages, followed, .. } = connection;
-        let Some(message) = self.follower.unless_left(followed.as_mut(), messages.next()).await? else {
+        let Connection { pushes, topics, followed } = connection;
+        let Some(push) = self.follower.unless_left(followed.as_mut(), pushes.next()).await? else {
             return Err(SourceError::Broken("the subscription connection broke".to_owned()));
         };
-        let topic = connection.topics.get(message.get_channel_name().as_bytes());
-        Ok(topic.map_or(Notice::Other, |topic| topic.notice(&message, &self.client_digits)))
+        Ok(match &push {
+            Push::Message { channel, payload } => {
+                topics.get(&**channel).map(|topic| topic.notice(payload, &self.client_digits))
+            }
+            Push::Ended { channel } => topics.remove(&**channel).map(|topic| topic.ended()),
+        }
+        .unwrap_or(Notice::Other))
     }
 
     async fn check(&self, connection: &mut Connection) -> Result<Missed, SourceError> {
-        let Connection { sink, followed, .. } = connection;
-        match self.follower.unless_left(followed.as_mut(), sink.ping::<Value>()).await? {
+        let Connection { pushes, followed, .. } = connection;
+        match self.follower.unless_left(followed.as_mut(), pushes.ping()).await? {
             // Another error is an answer all the same: the user may not ping.
             Err(e) if errors::ends_connection(&e) => return Err(broken(e)),
             _ => {}
@@ -173,9 +193,17 @@ impl Source for Channels {
     }
 }
 
-fn refused_or_broken(error: RedisError) -> SourceError {
+/// Returns the channels of these topics, and how their messages come.
+fn delivered(topics: &[Topic], releases: Delivery) -> Vec<(Delivery, &[u8])> {
+    topics.iter().map(|topic| topic.delivered(releases)).collect()
+}
+
+fn not_subscribed(error: RedisError) -> SourceError {
     match errors::is_refusal(&error) {
         true => SourceError::Refused(REFUSED.to_owned()),
+        false if leads_elsewhere(&error) => {
+            SourceError::Elsewhere(format!("the lock is at another member: {error}"))
+        }
         false => broken(error),
     }
 }

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use lock_core::driver::{Call, Context, Slot, SourceError};
 use lock_core::{Clock, Error};
-use redis::aio::PubSub;
-use redis::{Client, ProtocolVersion, RedisError};
+use redis::RedisError;
 use tokio::sync::watch;
 
 use crate::errors;
 use crate::facts::Role;
 use crate::finder::Finder;
-use crate::link::{Connector, Link, Site, speaking};
+use crate::link::{Connector, Link, Site};
+use crate::pushes::Pushes;
 use crate::race::LOOK_AGAIN;
 use crate::sentinels::Switches;
 
@@ -45,9 +45,9 @@ impl Follower {
     }
 
     /// Connects to the primary, or to the only server whatever its role is: then there is nothing to follow.
-    pub(crate) async fn open(&self) -> Result<(PubSub, Option<Followed>), SourceError> {
+    pub(crate) async fn open(&self) -> Result<(Pushes, Option<Followed>), SourceError> {
         if let Some(server) = self.finder.only_server() {
-            return Ok((pubsub(server).await.map_err(broken)?, None));
+            return Ok((Pushes::open(server).await.map_err(broken)?, None));
         }
         // Listened to before the primary is known, so that no failover after that is missed.
         let mut switches = self.finder.switches(&self.quarter()).await;
@@ -59,7 +59,8 @@ impl Follower {
             switches,
         };
         let opening = self.call().with_reserve();
-        let opened = self.unless_left(Some(&mut followed), opening.within(pubsub(link.client()))).await?;
+        let opened =
+            self.unless_left(Some(&mut followed), opening.within(Pushes::open(link.client()))).await?;
         let opened = opened.unwrap_or_else(|| Err(silent()));
         if opened.is_err() {
             // Requests get no answer there either, as far as can be seen from here.
@@ -184,10 +185,6 @@ impl Follower {
     fn quarter(&self) -> Call {
         Call::begin(&self.clock, self.patience / 4)
     }
-}
-
-async fn pubsub(server: &Client) -> Result<PubSub, RedisError> {
-    speaking(server, ProtocolVersion::RESP2)?.get_async_pubsub().await
 }
 
 fn silent() -> RedisError {

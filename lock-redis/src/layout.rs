@@ -7,6 +7,7 @@ use lock_core::driver::{Entry, Queueing, Request, whole_millis};
 use lock_core::{Error, Label, Owner, Result};
 use redis::Cmd;
 
+use crate::delivery::Delivery;
 use crate::redisson::{self, TokenSource};
 use crate::scripts::{self, Scripts};
 use crate::side::{Kind, side_key};
@@ -24,7 +25,8 @@ pub enum Layout {
     /// another layout on the same name, or `SET … NX`, pass them.
     Fair(Grace),
     /// That of Redisson's `RLock`: a hash, and Redisson's channel. Programs that use Redisson and this library then
-    /// exclude and wake each other. Holders of this library have tokens, Redisson's have none.
+    /// exclude and wake each other, on one server and on a cluster. Holders of this library have tokens, Redisson's have
+    /// none.
     Redisson,
     /// That of Redisson's `RFencedLock`: as [`Redisson`](Layout::Redisson), and both get their tokens from one counter,
     /// which stays on the server for ever.
@@ -96,6 +98,8 @@ pub(crate) struct Asker<'a> {
     pub(crate) keys: &'a Keys,
     /// The digits of its client.
     pub(crate) client: &'a str,
+    /// How the server tells of releases.
+    pub(crate) delivery: Delivery,
 }
 
 impl Asker<'_> {
@@ -173,7 +177,8 @@ impl Layout {
                     Queueing::Queued => "waits",
                     Queueing::No => "tries",
                 };
-                command.arg(asker.place()).arg(whole_millis(grace.0)).arg(waits).arg(&asker.keys.releases);
+                command.arg(asker.place()).arg(whole_millis(grace.0)).arg(waits);
+                command.arg(&asker.keys.releases).arg(asker.delivery.publish());
             }
             Layout::Redisson => _ = command.arg("clock").arg(label),
             Layout::RedissonFenced => _ = command.arg("counter").arg(label),
@@ -188,7 +193,7 @@ impl Layout {
         }
     }
 
-    /// Adds what the revoke script takes besides holder, channel, successor and channel of revokes: by which digits the
+    /// Adds what the revoke script takes besides holder, channel, its command, successor and channel of revokes: by which digits the
     /// holder is told; empty for a foreign client.
     pub(crate) fn add_to_revoke(self, command: &mut Cmd, holder: &[u8]) {
         match self {
@@ -200,7 +205,7 @@ impl Layout {
         }
     }
 
-    /// Adds what the release script takes besides owner and channel.
+    /// Adds what the release script takes besides owner, channel and the command that publishes.
     pub(crate) fn add_to_release(self, command: &mut Cmd, asker: Asker<'_>) {
         match self {
             Layout::Own => {}
@@ -209,6 +214,14 @@ impl Layout {
                 // A request that was not answered is sent again after one patience.
                 command.arg(whole_millis(asker.request.patience * 2));
             }
+        }
+    }
+
+    /// Returns the message on a lock's channel that is about no waiter in particular.
+    pub(crate) fn released(self) -> &'static str {
+        match self {
+            Layout::Own | Layout::Fair(_) => "released",
+            Layout::Redisson | Layout::RedissonFenced => redisson::RELEASED,
         }
     }
 

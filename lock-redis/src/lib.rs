@@ -26,6 +26,7 @@ mod calls;
 mod check;
 mod claim;
 mod cluster;
+mod delivery;
 mod driver;
 mod errors;
 mod facts;
@@ -39,6 +40,7 @@ mod listening;
 #[doc(hidden)]
 pub mod node;
 mod profile;
+mod pushes;
 mod race;
 mod redisson;
 mod scripts;

@@ -45,6 +45,15 @@ pub struct Node {
 #[derive(Debug, Default)]
 pub struct VoteRegistry(Mutex<BTreeMap<String, Arc<str>>>);
 
+/// What a script's arguments depend on, beside the lock.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// The end of the call in the server's time, in microseconds.
+    pub deadline: i64,
+    /// The command that publishes a release on this server.
+    pub publish: &'static str,
+}
+
 /// A part of a script's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
@@ -101,19 +110,20 @@ impl Node {
         self.registry.register(&link, &self.address)
     }
 
-    /// Runs a script on `keys`. `arguments` makes its other arguments from the end of the call in the server's time.
+    /// Runs a script on `keys`. `arguments` makes its other arguments.
     pub async fn run(
         &self,
         patience: Duration,
         script: &Script,
         keys: &[&[u8]],
-        arguments: impl FnOnce(i64) -> Vec<Vec<u8>> + Send,
+        arguments: impl FnOnce(Terms) -> Vec<Vec<u8>> + Send,
     ) -> Result<ScriptAnswer> {
         let call = &Call::begin(&self.server.clock, patience);
         let link = self.server.link(call).await?;
         self.fit(&link)?;
         let mut command = script.on(keys);
-        command.arg(arguments(link.deadline(call)));
+        let terms = Terms { deadline: link.deadline(call), publish: link.facts.delivery.publish() };
+        command.arg(arguments(terms));
         let value = self.server.run_for_value(&link, call, script, command).await?;
         let answer = ScriptAnswer::parse(value)?;
         link.hear(&self.server.clock, answer.now);

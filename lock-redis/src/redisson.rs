@@ -16,6 +16,9 @@ const THREAD: &str = ":0";
 const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
 const UUID: usize = 36;
 
+/// The message of a release.
+pub(crate) const RELEASED: &str = "0";
+
 /// Returns the field of an owner of this library.
 pub(crate) fn field(owner: &Owner) -> String {
     let digits = owner.to_string();

@@ -113,13 +113,8 @@ impl Server {
         self.feed.watch(owner, Topic::revokes(&self.revokes_channel()), call).await
     }
 
-    /// Runs a script that writes, and returns the numbers that it answered.
-    pub(crate) async fn run(&self, call: &Call, script: &Script, command: Cmd) -> Result<Answer> {
-        let link = self.primary(call).await?;
-        self.run_on(&link, call, script, command).await
-    }
-
-    /// Like `run`, on the connection whose clock estimate the command's deadline is based on.
+    /// Runs a script that writes, on the connection whose facts and clock estimate the command is based on, and returns
+    /// the numbers that it answered.
     pub(crate) async fn run_on(
         &self,
         link: &Arc<Link>,
@@ -160,9 +155,14 @@ impl Server {
     }
 
     /// Runs a script after all attempts of this client that were sent before, also those that were not answered.
-    pub(crate) async fn run_behind(&self, call: &Call, script: &Script, command: Cmd) -> Result<Answer> {
-        let link = self.primary(call).await?;
-        let reply = self.reply(&link, call, script, &command, Waits::ForEarlier).await?;
+    pub(crate) async fn run_behind(
+        &self,
+        link: &Arc<Link>,
+        call: &Call,
+        script: &Script,
+        command: Cmd,
+    ) -> Result<Answer> {
+        let reply = self.reply(link, call, script, &command, Waits::ForEarlier).await?;
         Answer::parse(&reply.value)
     }
 
@@ -228,6 +228,16 @@ impl Server {
                 let _: RedisResult<Value> = link.send(delete.arg(key)).await;
             });
         }
+    }
+
+    /// Publishes on a channel that only the members with its slot pass on, without waiting for it.
+    pub(crate) fn publish_in_background(&self, channel: &[u8], message: &'static str) {
+        let Some(link) = self.links.usable() else { return };
+        let mut publish = redis::cmd(link.facts.delivery.publish());
+        publish.arg(channel).arg(message);
+        tokio::spawn(async move {
+            let _: RedisResult<Value> = link.send(&publish).await;
+        });
     }
 
     /// Waits for an answer until the call is over. Gives up a connection that broke or stayed silent for so long: the

@@ -1,9 +1,9 @@
 //! Locks of other libraries beside ours, on servers of their own: on our layout those that lock one key, on Redisson's
-//! layout Redisson.
+//! layout Redisson, on one server and on a cluster.
 
 use lock_conformance::Verdict;
 use lock_core::{Client, Result};
-use lock_foreign_clients::{self as interop, Kind};
+use lock_foreign_clients::{self as interop, Kind, Stage};
 use lock_test_servers as servers;
 
 const KINDS: &[Kind] = &[
@@ -17,8 +17,12 @@ const KINDS: &[Kind] = &[
     Kind::RedissonSpin,
 ];
 
+/// The others ask one server only.
+const ON_A_CLUSTER: &[Kind] = &[Kind::RedissonLock, Kind::RedissonFenced, Kind::RedissonSpin];
+
 fn main() -> Verdict {
-    interop::run(&servers::Redis, KINDS, open)
+    let stages = [(Stage::Server(&servers::Redis), KINDS), (Stage::RedisCluster, ON_A_CLUSTER)];
+    interop::run_on(&stages, open)
 }
 
 async fn open(kind: Kind, url: String) -> Result<Client> {

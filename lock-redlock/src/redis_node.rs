@@ -7,7 +7,7 @@ use lock_core::driver::{Context, Finding, Level, Prefix, Revoked, Subscription, 
 use lock_core::{Effect, Error, FencingToken, Result};
 use lock_redis::Redis;
 use lock_redis::node::{
-    self, INSPECT, Item, Kind, RELEASE, RENEW, REVOKE, Script, ScriptAnswer, VoteRegistry, beside,
+    self, INSPECT, Item, Kind, RELEASE, RENEW, REVOKE, Script, ScriptAnswer, Terms, VoteRegistry, beside,
 };
 
 use crate::node::{Ask, Freed, Held, Kept, Keys, Node, Tells, Vote};
@@ -149,7 +149,10 @@ impl RedisNode {
         patience: Duration,
     ) -> Result<Revoked> {
         let (channel, revokes) = (keys.channel.clone(), self.node.revokes_channel());
-        let arguments = |_| vec![holder.to_vec(), channel, successor.as_bytes().to_vec(), revokes];
+        let arguments = |terms: Terms| {
+            let publish = terms.publish.as_bytes().to_vec();
+            vec![holder.to_vec(), channel, publish, successor.as_bytes().to_vec(), revokes]
+        };
         let answer = self.node.run(patience, REVOKE, &[&keys.lock], arguments).await?;
         match numbers(&answer)?[..] {
             [2, left] => Ok(Revoked::FreeIn(duration(left).unwrap_or_default())),
@@ -184,8 +187,8 @@ impl Node for RedisNode {
         // The node may refuse an attempt as late although it has time left. The refusal tells the node's time, and the
         // attempt is sent once more.
         for _ in 0..2 {
-            let arguments = |deadline| {
-                let numbers = [whole_millis(ask.ttl), deadline, 0, whole_millis(self.max_ttl)];
+            let arguments = |terms: Terms| {
+                let numbers = [whole_millis(ask.ttl), terms.deadline, 0, whole_millis(self.max_ttl)];
                 let value = ask.value.as_bytes().to_vec();
                 let earlier = ask.earlier.iter().map(|earlier| earlier.as_bytes().to_vec());
                 std::iter::once(value).chain(numbers.map(text)).chain(earlier).collect()
@@ -256,10 +259,10 @@ impl Node for RedisNode {
     }
 
     async fn refill(&self, ask: Ask, token: FencingToken, patience: Duration) -> Result<bool> {
-        let arguments = |deadline| {
+        let arguments = |terms: Terms| {
             let value = ask.value.as_bytes().to_vec();
             let token = token.get().to_string().into_bytes();
-            vec![value, text(whole_millis(ask.ttl)), text(deadline), token]
+            vec![value, text(whole_millis(ask.ttl)), text(terms.deadline), token]
         };
         let answer = self.node.run(patience, &REFILL, &[&ask.keys.lock, &ask.keys.token], arguments).await?;
         match numbers(&answer)?[..] {
@@ -275,7 +278,8 @@ impl Node for RedisNode {
             Tells::Waiters => ask.keys.channel.clone(),
             Tells::NoWaiter => Vec::new(),
         };
-        let arguments = |_| vec![ask.value.as_bytes().to_vec(), channel];
+        let arguments =
+            |terms: Terms| vec![ask.value.as_bytes().to_vec(), channel, terms.publish.as_bytes().to_vec()];
         // Our own connection counts among the listeners only if it is subscribed both before and after.
         let before = self.node.is_subscribed(&ask.keys.name, &ask.keys.channel);
         let answer = self.node.run(patience, RELEASE, &[&ask.keys.lock], arguments).await?;

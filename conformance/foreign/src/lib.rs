@@ -16,12 +16,13 @@ mod kind;
 mod line_process;
 mod ours;
 
+use std::any::Any;
 use std::time::Duration;
 
 use lock_conformance::Verdict;
 use lock_conformance::rules::{self, block_on};
-use lock_core::{Client, Result};
-use lock_test_servers::{Absence, Owned, Product, Settings, judged_on};
+use lock_core::Client;
+use lock_test_servers::{self as servers, Absence, Owned, Product, RedisCluster, Settings, judged_on};
 
 use case::Case;
 pub use cases::{
@@ -33,6 +34,15 @@ pub use foreign::Foreign;
 pub use kind::Kind;
 pub use ours::Ours;
 
+/// The servers on which a case is played. Each case has its own.
+#[derive(Clone, Copy, Debug)]
+pub enum Stage {
+    /// One server.
+    Server(&'static dyn Product),
+    /// A cluster of Redis.
+    RedisCluster,
+}
+
 /// How long anything may take that happens at once. Only a case that fails takes that long.
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -41,15 +51,59 @@ const LIMIT: Duration = Duration::from_secs(20);
 pub fn run<O, F>(product: &'static dyn Product, kinds: &[Kind], open: O) -> Verdict
 where
     O: Fn(Kind, String) -> F + Copy + Send + 'static,
-    F: Future<Output = Result<Client>> + Send + 'static,
+    F: Future<Output = lock_core::Result<Client>> + Send + 'static,
 {
-    let each = |kind| Case::of(kind).into_iter().map(move |case| (format!("{kind}::{case}"), kind, case));
-    let tests = kinds.iter().copied().flat_map(each).map(|(name, kind, case)| {
-        let test = move || not_run(on_a_server_of_its_own(product, kind, case, open));
-        (name, test)
+    run_on(&[(Stage::Server(product), kinds)], open)
+}
+
+/// Runs the cases on several stages, each with these clients. Otherwise as [`run`].
+pub fn run_on<O, F>(stages: &[(Stage, &[Kind])], open: O) -> Verdict
+where
+    O: Fn(Kind, String) -> F + Copy + Send + 'static,
+    F: Future<Output = lock_core::Result<Client>> + Send + 'static,
+{
+    let tests = stages.iter().flat_map(|&(stage, kinds)| {
+        let each = |kind| Case::of(kind, stage).into_iter().map(move |case| (kind, case));
+        let tests = kinds.iter().copied().flat_map(each).map(move |(kind, case)| {
+            let name = format!("{}{kind}::{case}", stage.prefix());
+            (name, move || not_run(on_servers_of_its_own(stage, kind, case, open)))
+        });
+        judged_on(stage.product(), tests)
     });
     // A storm has the machine to itself.
-    rules::run(judged_on(product, tests), 1)
+    rules::run(tests.collect(), 1)
+}
+
+impl Stage {
+    /// Returns what the names of its cases begin with.
+    fn prefix(self) -> &'static str {
+        match self {
+            Stage::Server(_) => "",
+            Stage::RedisCluster => "cluster-",
+        }
+    }
+
+    fn product(self) -> &'static dyn Product {
+        match self {
+            Stage::Server(product) => product,
+            Stage::RedisCluster => &servers::Redis,
+        }
+    }
+
+    /// Starts the servers. Returns their URL, and what ends them when it is dropped.
+    fn start(self) -> Result<(String, Box<dyn Any>), Absence> {
+        match self {
+            Stage::Server(product) => {
+                let server = Owned::start(product, &Settings::default())?;
+                Ok((server.url().to_owned(), Box::new(server)))
+            }
+            Stage::RedisCluster => {
+                let cluster = RedisCluster::start(&Settings::default())?;
+                let members: Vec<String> = cluster.members().iter().map(Owned::address).collect();
+                Ok((format!("redis+cluster://{}", members.join(",")), Box::new(cluster)))
+            }
+        }
+    }
 }
 
 /// Returns why the case was not run, if it was not. Panics if it had to be run.
@@ -61,19 +115,13 @@ fn not_run(played: Result<(), Absence>) -> Result<(), String> {
     }
 }
 
-fn on_a_server_of_its_own<O, F>(
-    product: &'static dyn Product,
-    kind: Kind,
-    case: Case,
-    open: O,
-) -> Result<(), Absence>
+fn on_servers_of_its_own<O, F>(stage: Stage, kind: Kind, case: Case, open: O) -> Result<(), Absence>
 where
     O: Fn(Kind, String) -> F + Send + 'static,
-    F: Future<Output = Result<Client>> + Send + 'static,
+    F: Future<Output = lock_core::Result<Client>> + Send + 'static,
 {
     Foreign::find(kind)?;
-    let server = Owned::start(product, &Settings::default())?;
-    let url = server.url().to_owned();
+    let (url, _servers) = stage.start()?;
     block_on(async move {
         let open =
             async || Ours::new(open(kind, url.clone()).await.expect("the server was started just now"));

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{Attempt, Call, Claim, Release, Renewal, Request, Watched};
-use lock_core::{Effect, Error, Result};
+use lock_core::{Effect, Error, Instant, Result};
 
 use super::members::Members;
 use crate::claim::RedisClaim;
 use crate::errors::Redirect;
+use crate::race::LOOK_AGAIN;
 use crate::server::Server;
 
 /// One owner's claim on one lock of a cluster.
@@ -21,6 +22,12 @@ pub(crate) struct ClusterClaim {
     /// The member that has the lock, as far as is known.
     home: Arc<Server>,
     hears: Hears,
+    /// When the last attempt was answered, the member reported no release to this waiter.
+    was_deaf: bool,
+    /// The member gave no answer to the last request, or is not the one to ask.
+    in_trouble: bool,
+    /// When it may be woken for a member in the place of one in trouble: members that disagree would wake it all the time.
+    follows_from: Instant,
 }
 
 /// What the claim listens to.
@@ -41,7 +48,10 @@ macro_rules! redirected {
         let mut redirections = 0;
         loop {
             let outcome = $self.claim.$send($call $(, $argument)*).await;
-            let Err(error) = outcome else { break outcome };
+            let Err(error) = outcome else {
+                $self.in_trouble = false;
+                break outcome;
+            };
             redirections += 1;
             if let Err(error) = $self.follow($call, error, redirections).await {
                 break Err(error);
@@ -53,7 +63,16 @@ macro_rules! redirected {
 impl ClusterClaim {
     pub(crate) fn new(members: Arc<Members>, home: Arc<Server>, request: Request) -> ClusterClaim {
         let claim = RedisClaim::new(home.clone(), request.clone());
-        ClusterClaim { members, request, claim, home, hears: Hears::Nothing }
+        ClusterClaim {
+            follows_from: request.clock.now(),
+            members,
+            request,
+            claim,
+            home,
+            hears: Hears::Nothing,
+            was_deaf: false,
+            in_trouble: false,
+        }
     }
 
     /// Moves to the member that has the lock by now, as far as the client knows.
@@ -68,7 +87,16 @@ impl ClusterClaim {
 
     fn move_to(&mut self, home: Arc<Server>) {
         self.claim.move_to(&home);
-        self.home = home;
+        (self.home, self.was_deaf) = (home, false);
+    }
+
+    /// Listens anew if the member ended the subscription, and has the slot all the same: it was elsewhere meanwhile. While
+    /// a connection is restored, the feed listens again by itself.
+    fn notice_silence(&mut self) {
+        if self.was_deaf && self.claim.is_deaf() {
+            self.claim.stop_listening();
+        }
+        self.was_deaf = false;
     }
 
     /// Listens at the present member as it did at the last one. If that fails, the next call tries it again; until then a
@@ -89,6 +117,7 @@ impl ClusterClaim {
         let Some(redirect) = Redirect::of(&error) else {
             if error.is_transient() {
                 // The member may be dead, and another one in its place.
+                self.in_trouble = true;
                 self.members.read_slots_in_background();
             }
             return Err(error);
@@ -124,11 +153,14 @@ impl Claim for ClusterClaim {
     async fn attempt(&mut self) -> Result<Attempt> {
         let call = &self.claim.call();
         self.go_home();
+        self.notice_silence();
         self.hear_again(call).await;
         let outcome = redirected!(self, attempt_within(call));
         match &outcome {
             Ok(Attempt::Granted(_)) => self.hears = Hears::Nothing,
-            Ok(Attempt::Busy(busy)) if busy.listens => self.hears = Hears::Releases,
+            Ok(Attempt::Busy(busy)) if busy.listens => {
+                (self.hears, self.was_deaf) = (Hears::Releases, self.claim.is_deaf());
+            }
             _ => {}
         }
         outcome
@@ -140,8 +172,23 @@ impl Claim for ClusterClaim {
         Ok(())
     }
 
+    /// A member that is dead reports nothing: then this resolves as soon as another one has its place.
     async fn changed(&mut self) {
-        self.claim.changed().await;
+        let ClusterClaim { members, request, claim, home, in_trouble, follows_from, .. } = self;
+        let Request { name, clock, .. } = request;
+        let moved = async {
+            match in_trouble {
+                true => {
+                    clock.sleep_until(*follows_from).await;
+                    members.until_moved(name, home).await;
+                }
+                false => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = claim.changed() => {}
+            () = moved => *follows_from = clock.now() + LOOK_AGAIN,
+        }
     }
 
     async fn watch(&mut self) -> Result<Watched> {
@@ -164,6 +211,11 @@ impl Claim for ClusterClaim {
         let call = &self.claim.call();
         self.go_home();
         self.hears = Hears::Nothing;
-        redirected!(self, release_within(call))
+        let outcome = redirected!(self, release_within(call));
+        if matches!(outcome, Ok(Release::Released { .. })) && !self.claim.server().is_same(&self.home) {
+            // The lock was on its way, and its waiters listen where it was.
+            self.claim.tell_at(&self.home);
+        }
+        outcome
     }
 }

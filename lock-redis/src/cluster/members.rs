@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lock_core::driver::{Call, Context, Finding, Level, Prefix};
-use lock_core::{Effect, Error, Name, Result};
+use lock_core::{Effect, Error, Instant, Name, Result};
 use redis::ConnectionInfo;
+use tokio::sync::watch;
 
 use super::slots::{Address, Slots};
 use crate::errors::Redirect;
 use crate::profile::Profile;
+use crate::race::LOOK_AGAIN;
 use crate::server::{Server, digits_of_a_client};
 use crate::servers::{Servers, at_address};
 use crate::settings::Redis;
@@ -29,6 +31,8 @@ pub(crate) struct Members {
     known: Mutex<Known>,
     /// Held while the members are asked who has which slot: one question at a time.
     asking: Arc<tokio::sync::Mutex<()>>,
+    /// Tells of each change of what is known.
+    changes: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
@@ -37,6 +41,8 @@ struct Known {
     servers: BTreeMap<Address, Arc<Server>>,
     /// How often the slots were read.
     reads: u64,
+    /// When the members were asked for them last.
+    asked: Option<Instant>,
 }
 
 impl Members {
@@ -50,6 +56,7 @@ impl Members {
             named: named.iter().map(|member| member.addr().to_string().into()).collect(),
             known: Mutex::default(),
             asking: Arc::default(),
+            changes: watch::Sender::default(),
             redis,
             context,
         })
@@ -82,6 +89,7 @@ impl Members {
             Redirect::Moved { slot, address } => {
                 let address: Address = address.as_str().into();
                 self.known().slots.moved(*slot, address.clone());
+                self.changes.send_replace(());
                 self.server_at(&address)
             }
             Redirect::Ask { address } => Ok(Arc::new(self.server_at(&address.as_str().into())?.asking())),
@@ -101,6 +109,7 @@ impl Members {
     }
 
     async fn ask_for_slots(&self, call: &Call) -> Result<()> {
+        self.known().asked = Some(call.clock().now());
         let (candidates, mut troubles) = (self.candidates(), Vec::new());
         let share = call.left() / u32::try_from(candidates.len()).unwrap_or(u32::MAX).max(1);
         for address in candidates {
@@ -144,6 +153,21 @@ impl Members {
         Ok(())
     }
 
+    /// Returns when another member than this one has the lock, as far as the members tell. They are asked again and again.
+    ///
+    /// Cancel safe.
+    pub(crate) async fn until_moved(self: &Arc<Self>, name: &Name, from: &Server) {
+        let (clock, mut changes) = (&self.context.clock, self.changes.subscribe());
+        while !self.server_of(name).is_ok_and(|server| !server.is_same(from)) {
+            let asked = self.known().asked;
+            if asked.is_none_or(|asked| asked + LOOK_AGAIN <= clock.now()) {
+                self.read_slots_in_background();
+            }
+            // An error would mean that the sender is gone, which is in these members.
+            _ = clock.timeout(LOOK_AGAIN, changes.changed()).await;
+        }
+    }
+
     /// Says whether each slot has a member.
     pub(crate) fn finding(&self) -> Finding {
         let known = self.known();
@@ -172,6 +196,8 @@ impl Members {
         known.servers.retain(|address, _| slots.all().contains(address));
         known.slots = slots;
         known.reads += 1;
+        drop(known);
+        self.changes.send_replace(());
     }
 
     /// Returns the members in the order in which they are asked: those that have slots, then those that the user named.

@@ -1,7 +1,7 @@
 -- Runs the commands of the other scripts, on a key that no lock uses, and reports which are refused.
 --
 -- KEYS  1 a key of a random name, and 2 the one for its token
--- ARGV  1 the channel
+-- ARGV  1 the channel   2 PUBLISH or SPUBLISH
 --
 -- Answers: the names of the refused commands, then the server's time in us.
 
@@ -19,7 +19,7 @@ try('SET', KEYS[1], 'rehearsal', 'NX', 'PX', '1000')
 try('SET', KEYS[2], '1', 'PX', '1000')
 try('PTTL', KEYS[1])
 try('PEXPIRE', KEYS[1], '1000')
-try('PUBLISH', ARGV[1], 'rehearsal')
+try(ARGV[2], ARGV[1], 'rehearsal')
 try('DEL', KEYS[1])
 try('DEL', KEYS[2])
 refused[#refused + 1] = now

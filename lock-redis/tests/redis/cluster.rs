@@ -9,21 +9,24 @@ use lock_core::driver::{Attempt, Release, Renewal};
 use lock_core::{Client, Effect, Ending, ErrorKind, FencingToken};
 use lock_test_servers::{RedisCluster, Settings};
 
-use crate::server::{busy, claim, claim_with, granted, name, run, until};
+use crate::server::{busy, claim, claim_with, granted, name, raw_at, run, until};
+use crate::shards::listeners;
 
 const SOON: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Within this time, a waiter whose member is dead has read which other one has its place: it asks every 250 ms.
+const SLOTS_ARE_READ: Duration = Duration::from_millis(400);
 
-fn start() -> RedisCluster {
+pub(crate) fn start() -> RedisCluster {
     RedisCluster::start(&Settings::default()).expect("another was started before")
 }
 
-async fn client(cluster: &RedisCluster) -> Client {
+pub(crate) async fn client(cluster: &RedisCluster) -> Client {
     lock_redis::connect(&cluster.url("")).await.expect("the cluster can be reached")
 }
 
 /// The slot of a name, as the cluster specification defines it, bit by bit.
-fn slot(name: &str) -> u16 {
+pub(crate) fn slot(name: &str) -> u16 {
     let crc = name.bytes().fold(0_u16, |crc, byte| {
         (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| {
             if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 }
@@ -131,6 +134,8 @@ pub(crate) fn a_replica_takes_a_killed_primarys_place() {
         let guard = a.lock(lock).ttl(ttl).build().unwrap().acquire().await.unwrap();
         let waits = b.lock(lock).ttl(ttl).build().unwrap();
         let waiting = tokio::spawn(async move { waits.acquire().await.unwrap() });
+        let mut asked = raw_at(cluster.members()[primary].url()).await;
+        until("the waiter listens", async || listeners(&mut asked).await == 1).await;
         // The grant is on the replica.
         until("it has the keys", async || {
             cluster.keys_of(slot, primary + 3).is_ok_and(|keys| keys.len() == 2)
@@ -147,8 +152,11 @@ pub(crate) fn a_replica_takes_a_killed_primarys_place() {
         println!("the lock was renewed after {:?}", killed.elapsed());
         let token: FencingToken = guard.token();
         assert_eq!(guard.release().await, Ending::Released);
+        let released = Instant::now();
         let next = within("the waiter has it", SOON * 2, waiting).await.unwrap();
-        println!("the waiter had it after {:?}", killed.elapsed());
+        let waited = released.elapsed();
+        println!("the waiter had it {waited:?} after the release");
+        assert_in_time!(waited < SLOTS_ARE_READ, "it learns of the new member by itself");
         assert!(next.token() > token);
         assert_eq!(next.release().await, Ending::Released);
         // The old primary comes back as a replica, and refuses what it is asked.

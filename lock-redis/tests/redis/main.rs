@@ -17,6 +17,7 @@ mod reaching;
 mod redisson;
 mod sentinels;
 mod server;
+mod shards;
 mod tls;
 mod together;
 mod trouble;
@@ -150,6 +151,14 @@ rules! {
         a_call_on_a_primary_that_stands_still_ends_with_the_failover,
         a_holder_that_is_cut_off_with_its_primary_is_refused_at_the_resource,
         a_failover_by_command_loses_nothing,
+    }
+    shards {
+        releases_stay_at_the_members_that_have_the_slot,
+        only_the_first_waiter_of_a_fair_lock_is_woken,
+        a_slot_that_moves_wakes_its_waiters_and_leaves_the_others,
+        a_release_of_a_lock_on_its_way_wakes_its_waiter,
+        a_slot_that_has_come_back_is_listened_to_again,
+        a_user_without_sharded_channels_releases_and_looks_instead_of_being_woken,
     }
     tls {
         the_roots_and_the_clients_certificate_are_the_urls,

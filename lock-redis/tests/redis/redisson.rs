@@ -198,7 +198,8 @@ pub(crate) fn a_release_that_is_sent_again_has_the_same_answer() {
         let release = include_str!("../../src/scripts/redisson/release.lua");
         let send = async |raw: &mut Raw, latch: &str| {
             let keys = ["EVAL", release, "3", "n", "label", latch];
-            let answer: Vec<i64> = raw.ask(&[&keys[..], &[&field, CHANNEL, "5000"]].concat()).await;
+            let answer: Vec<i64> =
+                raw.ask(&[&keys[..], &[&field, CHANNEL, "PUBLISH", "5000"]].concat()).await;
             answer[..answer.len() - 1].to_vec()
         };
         assert_eq!(send(&mut raw, "latch").await, [1, 0]);

@@ -13,8 +13,9 @@ import java.util.Map;
 import org.redisson.Redisson;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
+import org.redisson.config.ReadMode;
 
-/** Drives Redisson's locks on one server line by line. README.md in the folder above lists the lines. */
+/** Drives Redisson's locks on one server, or on a cluster, line by line. README.md in the folder above lists the lines. */
 public final class Driver {
     /** A driver that was killed holds its locks for this long. Redisson's watchdog renews them every third of it. */
     private static final long LEASE_MILLIS = 10_000;
@@ -45,7 +46,7 @@ public final class Driver {
     /** Connects, and answers lines until the input ends. */
     private static void serve(String[] arguments, PrintStream answers) throws Exception {
         if (arguments.length != 2) {
-            throw new IllegalArgumentException("two arguments: the server (host:port), and lock, fenced or spin");
+            throw new IllegalArgumentException("two arguments: the server (host:port) or a cluster's members (host:port,...), and lock, fenced or spin");
         }
         Turns.Kind kind = Turns.Kind.valueOf(arguments[1].toUpperCase(Locale.ROOT));
         Driver driver = new Driver(kind, Redisson.create(config(arguments[0])));
@@ -56,15 +57,27 @@ public final class Driver {
         }
     }
 
-    private static Config config(String server) {
+    private static Config config(String servers) {
         Config config = new Config();
         config.setLockWatchdogTimeout(LEASE_MILLIS);
         // One lock at a time needs few connections.
-        config.useSingleServer()
-                .setAddress("redis://" + server)
-                .setConnectionMinimumIdleSize(1)
-                .setConnectionPoolSize(4);
+        if (servers.contains(",")) {
+            config.useClusterServers()
+                    .addNodeAddress(Arrays.stream(servers.split(",")).map(Driver::url).toArray(String[]::new))
+                    .setReadMode(ReadMode.MASTER)
+                    .setMasterConnectionMinimumIdleSize(1)
+                    .setMasterConnectionPoolSize(4);
+        } else {
+            config.useSingleServer()
+                    .setAddress(url(servers))
+                    .setConnectionMinimumIdleSize(1)
+                    .setConnectionPoolSize(4);
+        }
         return config;
+    }
+
+    private static String url(String server) {
+        return "redis://" + server;
     }
 
     private String answerOrError(String[] words) {

@@ -138,7 +138,9 @@ impl<S: Source> Feed<S> {
         match call.within(self.order(topic)).await {
             Some(Ok(())) => Ok(()),
             Some(Err(SourceError::Refused(why))) => Err(Error::unsupported(why)),
-            Some(Err(SourceError::Broken(how))) => Err(Error::unavailable(Effect::NotApplied, how)),
+            Some(Err(SourceError::Broken(why) | SourceError::Elsewhere(why))) => {
+                Err(Error::unavailable(Effect::NotApplied, why))
+            }
             None => Err(call.out_of_time(Effect::NotApplied)),
         }
     }
@@ -209,7 +211,7 @@ impl Listeners {
 
     fn wake(&self, notice: &Notice) {
         match notice {
-            Notice::Released(name) => self.waiters.wake(name),
+            Notice::Released(name) | Notice::Moved(name) => self.waiters.wake(name),
             Notice::Revoked(owner) => self.holders.wake(owner),
             Notice::Other => {}
         }

@@ -39,8 +39,8 @@ pub trait Source: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// `Refused` if the server refuses one of the topics. The connection is then still usable, and the feed subscribes
-    /// each topic by itself.
+    /// `Refused` if the server refuses one of the topics, and `Elsewhere` if another server reports it. The connection is
+    /// then still usable, and the feed subscribes each topic by itself.
     ///
     /// # Cancel safety
     ///
@@ -116,6 +116,9 @@ pub enum Notice {
     Released(String),
     /// A lock was taken from this owner, which is shown as [`Owner`](crate::Owner) shows itself.
     Revoked(String),
+    /// The lock with this name may have gone to another server: this one has ended the topics of its waiters. The feed
+    /// subscribes them again, and wakes the waiters.
+    Moved(String),
     /// Nothing that concerns a claim of this client.
     Other,
 }
@@ -134,6 +137,8 @@ pub enum Missed {
 pub enum SourceError {
     /// The server refuses it to this client. Waiters then poll.
     Refused(String),
+    /// Another server reports the topic. A claim finds that server by its next attempt.
+    Elsewhere(String),
     /// The connection can't be opened, or is of no use any more. Another one may do.
     Broken(String),
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::source::{Missed, Source, SourceError};
+use super::source::{Audience, Missed, Notice, Source, SourceError};
 use super::{Confirmed, Listeners, Order, Reply};
 use crate::backoff;
 use crate::clock::{Clock, Instant};
@@ -120,7 +120,7 @@ impl<S: Source> Task<S> {
             let has_topics = self.confirmed.with(|topics| !topics.is_empty());
             tokio::select! {
                 biased;
-                notice = self.source.next(&mut link.connection) => self.listeners.wake(&notice?),
+                notice = self.source.next(&mut link.connection) => self.hear(&mut link, notice?).await?,
                 order = self.orders.recv() => {
                     self.add(order.ok_or(FeedDropped)?);
                     // Orders that came meanwhile are subscribed in the same request.
@@ -135,14 +135,46 @@ impl<S: Source> Task<S> {
         }
     }
 
+    async fn hear(&mut self, link: &mut Link<S>, notice: Notice) -> Result<(), SourceError> {
+        let mut heard = Ok(());
+        if let Notice::Moved(name) = &notice {
+            self.want_again(name);
+            // The lock may have come back meanwhile. If not, its waiters learn by their next attempt where it is.
+            if !self.wanted.is_empty() {
+                heard = self.subscribe(link).await;
+                self.has_gap |= heard.is_err();
+            }
+        }
+        self.listeners.wake(&notice);
+        heard
+    }
+
+    /// Takes back that the topics of this name's waiters are confirmed.
+    fn want_again(&mut self, name: &str) {
+        let is_ended =
+            |topic: &&S::Topic| matches!(S::audience(topic), Audience::Waiters(of) if of.as_str() == name);
+        let ended: Vec<S::Topic> = self.confirmed.with(|topics| {
+            let ended: Vec<S::Topic> = topics.iter().filter(is_ended).cloned().collect();
+            ended.iter().for_each(|topic| _ = topics.remove(topic));
+            ended
+        });
+        for topic in ended {
+            self.wanted.entry(topic).or_default();
+        }
+    }
+
     /// Subscribes all wanted topics, and answers the claims that wait for them. After a gap, wakes all claims.
     async fn subscribe(&mut self, link: &mut Link<S>) -> Result<(), SourceError> {
         let mut requests: Vec<Vec<S::Topic>> = vec![self.wanted.keys().cloned().collect()];
         while let Some(topics) = requests.pop() {
             match (self.subscribe_to(link, &topics).await, &topics[..]) {
-                (Err(SourceError::Refused(why)), [topic]) => self.refuse(topic, why),
+                (Err(SourceError::Refused(why)), [topic]) => {
+                    self.source.learned(topic, Wakes::Polled);
+                    self.give_up(topic, SourceError::Refused(why));
+                }
+                (Err(elsewhere @ SourceError::Elsewhere(_)), [topic]) => self.give_up(topic, elsewhere),
                 // The server may have refused all of them because of one.
-                (Err(SourceError::Refused(_)), _) => {
+                (Err(SourceError::Refused(_) | SourceError::Elsewhere(_)), _) => {
                     requests.extend(topics.into_iter().map(|topic| vec![topic]));
                 }
                 (outcome, _) => outcome?,
@@ -168,10 +200,9 @@ impl<S: Source> Task<S> {
         Ok(())
     }
 
-    fn refuse(&mut self, topic: &S::Topic, why: String) {
-        self.source.learned(topic, Wakes::Polled);
+    fn give_up(&mut self, topic: &S::Topic, why: SourceError) {
         let was_confirmed = self.confirmed.with(|confirmed| confirmed.remove(topic));
-        answer(self.wanted.remove(topic).unwrap_or_default(), &Err(SourceError::Refused(why)));
+        answer(self.wanted.remove(topic).unwrap_or_default(), &Err(why));
         if was_confirmed {
             self.listeners.wake_all();
         }

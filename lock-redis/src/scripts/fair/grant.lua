@@ -2,7 +2,7 @@
 --
 -- KEYS  1 the lock   2 its token   3 the order of its waiters   4 until when they count as alive
 -- ARGV  1 the owner's value   2 the ttl in ms   3 the deadline, in the server's time in us   4 the owner's place
---       5 for how long a waiter may be silent, in ms   6 'waits' or 'tries'   7 the channel
+--       5 for how long a waiter may be silent, in ms   6 'waits' or 'tries'   7 the channel   8 PUBLISH or SPUBLISH
 --
 -- Answers, each ending in the server's time in us:
 --   1 token left   granted now, or held by this owner already
@@ -60,7 +60,7 @@ if not holder and (not head or head == me) then
   return {1, mint(), ttl, now}
 end
 -- The first one may have been behind waiters that were dead.
-if not holder and purged > 0 then wake(order, ARGV[7]) end
+if not holder and purged > 0 then wake(order, ARGV[7], ARGV[8]) end
 if not waits then return {0, -2, now} end
 
 if not place then

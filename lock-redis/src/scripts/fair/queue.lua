@@ -19,8 +19,8 @@ local function purge(order, alive)
 end
 
 -- Tells the first waiter that its turn has come: the digits of its client, and its own.
-local function wake(order, channel)
+local function wake(order, channel, publish)
   local head = redis.call('ZRANGE', order, 0, 0)[1]
   -- pcall: a user without rights to the channel looks instead.
-  if head then redis.pcall('PUBLISH', channel, string.sub(head, 1, 48)) end
+  if head then redis.pcall(publish, channel, string.sub(head, 1, 48)) end
 end

@@ -1,7 +1,7 @@
 -- Runs the commands of the other scripts, on keys that no lock uses, and reports which are refused.
 --
 -- KEYS  1 a key of a random name, and those for 2 its token, 3 the order of its waiters, 4 until when they count as alive
--- ARGV  1 the channel
+-- ARGV  1 the channel   2 PUBLISH or SPUBLISH
 --
 -- Answers: the names of the refused commands, then the server's time in us.
 
@@ -28,7 +28,7 @@ for _, key in ipairs({KEYS[3], KEYS[4]}) do
 end
 try('PTTL', KEYS[1])
 try('PEXPIRE', KEYS[1], '1000')
-try('PUBLISH', ARGV[1], 'rehearsal')
+try(ARGV[2], ARGV[1], 'rehearsal')
 for _, key in ipairs(KEYS) do try('DEL', key) end
 refused[#refused + 1] = now
 return refused

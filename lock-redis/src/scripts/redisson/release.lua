@@ -2,7 +2,7 @@
 -- the lock's place (the owner's field, then an exclamation mark) is released in the same way.
 --
 -- KEYS  1 the lock   2 its label   3 the latch: it keeps this answer for a request that is sent again
--- ARGV  1 the owner's field   2 the channel   3 how long the latch lasts, in ms
+-- ARGV  1 the owner's field   2 the channel   3 PUBLISH or SPUBLISH   4 how long the latch lasts, in ms
 --
 -- Answers, each ending in the server's time in us:
 --   1 listeners   released; -1: this user may not publish, or it was released before
@@ -25,7 +25,7 @@ end
 
 redis.call('DEL', KEYS[1], KEYS[2])
 -- pcall: if the user has no rights to the channel or to the latch, the lock is released nevertheless.
-local listeners = redis.pcall('PUBLISH', ARGV[2], '0')
-redis.pcall('SET', KEYS[3], '1', 'PX', ARGV[3])
+local listeners = redis.pcall(ARGV[3], ARGV[2], '0')
+redis.pcall('SET', KEYS[3], '1', 'PX', ARGV[4])
 if type(listeners) == 'table' then listeners = -1 end
 return {1, listeners, now}

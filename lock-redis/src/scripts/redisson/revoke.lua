@@ -1,8 +1,9 @@
 -- Takes the lock from the holder that was shown, and tells the holder and the waiters.
 --
 -- KEYS  1 the lock   2 its label
--- ARGV  1 the holder's field   2 the channel   3 the field that replaces it until its deadline; empty: free at once
---       4 the channel of revokes   5 the holder's digits
+-- ARGV  1 the holder's field   2 the channel   3 PUBLISH or SPUBLISH, for that channel
+--       4 the field that replaces it until its deadline; empty: free at once   5 the channel of revokes
+--       6 the holder's digits
 --
 -- Answers, each ending in the server's time in us:
 --   2 left   revoked; free after this time
@@ -18,15 +19,15 @@ local left = redis.call('PTTL', KEYS[1])
 if left == -1 then return {-1, now} end
 if not held then return {0, now} end
 
-if ARGV[3] == '' then
+if ARGV[4] == '' then
   redis.call('DEL', KEYS[1])
-elseif ARGV[3] ~= ARGV[1] then
+elseif ARGV[4] ~= ARGV[1] then
   -- In this order: a hash without a field is gone, and its expiry with it.
-  redis.call('HSET', KEYS[1], ARGV[3], '1')
+  redis.call('HSET', KEYS[1], ARGV[4], '1')
   redis.call('HDEL', KEYS[1], ARGV[1])
 end
 redis.call('DEL', KEYS[2])
-redis.pcall('PUBLISH', ARGV[2], '0')
-redis.pcall('PUBLISH', ARGV[4], ARGV[5])
-if ARGV[3] == '' then return {1, now} end
+redis.pcall(ARGV[3], ARGV[2], '0')
+redis.pcall('PUBLISH', ARGV[5], ARGV[6])
+if ARGV[4] == '' then return {1, now} end
 return {2, left, now}

@@ -1,7 +1,7 @@
 -- Runs the commands of the other scripts, on a key that no lock uses, and reports which are refused.
 --
 -- KEYS  1 a key of a random name, 2 the one for its token, 3 the one for its label, and 4 the one for its latch
--- ARGV  1 the channel
+-- ARGV  1 the channel   2 PUBLISH or SPUBLISH
 --
 -- Answers: the names of the refused commands, then the server's time in us.
 
@@ -27,7 +27,7 @@ try('SET', KEYS[3], '1', 'PX', '1000')
 try('SET', KEYS[4], '1', 'PX', '1000')
 try('PTTL', KEYS[1])
 try('PEXPIRE', KEYS[1], '1000')
-try('PUBLISH', ARGV[1], 'rehearsal')
+try(ARGV[2], ARGV[1], 'rehearsal')
 for _, key in ipairs(KEYS) do try('DEL', key) end
 refused[#refused + 1] = now
 return refused

@@ -2,6 +2,7 @@
 
 mod gaps;
 mod listening;
+mod moving;
 mod server;
 mod upkeep;
 

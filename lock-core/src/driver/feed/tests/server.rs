@@ -42,7 +42,8 @@ struct State {
     log: Mutex<Vec<(Instant, String)>>,
     /// The steps that don't just work.
     steps: watch::Sender<BTreeMap<&'static str, Step>>,
-    forbidden: Mutex<Option<Topic>>,
+    /// A topic that is not subscribed here, and why.
+    unsubscribable: Mutex<Option<(Topic, SourceError)>>,
     /// The server's end of the newest connection.
     line: Mutex<Option<mpsc::UnboundedSender<Notice>>>,
 }
@@ -53,7 +54,7 @@ impl Server {
             clock,
             log: Mutex::default(),
             steps: watch::Sender::default(),
-            forbidden: Mutex::default(),
+            unsubscribable: Mutex::default(),
             line: Mutex::default(),
         }))
     }
@@ -64,7 +65,12 @@ impl Server {
 
     /// Refuses this topic from now on.
     pub(super) fn forbid(&self, topic: Topic) {
-        *self.0.forbidden.lock().unwrap() = Some(topic);
+        *self.0.unsubscribable.lock().unwrap() = Some((topic, SourceError::Refused("forbidden".to_owned())));
+    }
+
+    /// Says from now on that another server reports this topic.
+    pub(super) fn send_elsewhere(&self, topic: Topic) {
+        *self.0.unsubscribable.lock().unwrap() = Some((topic, SourceError::Elsewhere("moved".to_owned())));
     }
 
     pub(super) fn report(&self, notice: Notice) {
@@ -144,10 +150,8 @@ impl Source for Server {
 
     async fn subscribe(&self, _: &mut Self::Connection, topics: &[Topic]) -> Result<Missed, SourceError> {
         let missed = self.step("subscribe", format!("subscribe {}", show(topics))).await?;
-        match self.0.forbidden.lock().unwrap().as_ref() {
-            Some(forbidden) if topics.contains(forbidden) => {
-                Err(SourceError::Refused("forbidden".to_owned()))
-            }
+        match self.0.unsubscribable.lock().unwrap().as_ref() {
+            Some((topic, why)) if topics.contains(topic) => Err(why.clone()),
             _ => Ok(missed),
         }
     }
