@@ -260,7 +260,9 @@ fn granted(token: i64, left: i64) -> Option<Attempt> {
 fn busy(left: i64) -> Result<Attempt> {
     match left {
         -1 => Err(Error::rejected(
-            "the key has no expiry, so no lock client has written it; take another name or prefix, or delete the key",
+            "the key has no expiry: some clients write such a key when they take a lock without a timeout, as redis-py's \
+             Lock does by default, and so do programs that keep other data there; have that client set a timeout, take \
+             another name or prefix, or delete the key",
         )),
         // Free, and the turn of a waiter.
         -2 => Ok(Attempt::Busy(Busy::default())),

@@ -19,7 +19,7 @@ fn revocation(holder: &str, when: When) -> Revocation {
     )
 }
 
-pub(crate) fn what_no_lock_client_can_have_written_is_refused_and_left_alone() {
+pub(crate) fn a_key_that_is_no_lease_is_refused_and_left_alone() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;

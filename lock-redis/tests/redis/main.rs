@@ -16,6 +16,7 @@ mod reaching;
 mod redisson;
 mod sentinels;
 mod server;
+#[cfg(feature = "tls")]
 mod tls;
 mod together;
 mod trouble;
@@ -74,7 +75,7 @@ rules! {
         tokens_are_compared_to_their_last_bit,
     }
     foreign {
-        what_no_lock_client_can_have_written_is_refused_and_left_alone,
+        a_key_that_is_no_lease_is_refused_and_left_alone,
         a_token_that_is_none_leaves_the_lock_free,
         another_librarys_lock_excludes_ours_and_the_other_way_round,
     }
@@ -139,6 +140,7 @@ rules! {
         a_holder_that_is_cut_off_with_its_primary_is_refused_at_the_resource,
         a_failover_by_command_loses_nothing,
     }
+    #[cfg(feature = "tls")]
     tls {
         the_roots_and_the_clients_certificate_are_the_urls,
         sentinels_and_servers_are_reached_with_the_same_certificates,
