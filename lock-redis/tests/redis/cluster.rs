@@ -23,7 +23,7 @@ async fn client(cluster: &RedisCluster) -> Client {
 }
 
 /// The slot of a name, as the cluster specification defines it, bit by bit.
-fn slot(name: &str) -> u16 {
+pub(crate) fn slot(name: &str) -> u16 {
     let crc = name.bytes().fold(0_u16, |crc, byte| {
         (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| {
             if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 }

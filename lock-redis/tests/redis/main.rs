@@ -5,6 +5,7 @@
 mod access;
 mod cluster;
 mod copies;
+mod failovers;
 mod fair;
 mod fair_model;
 mod fence;
@@ -56,6 +57,10 @@ rules! {
         what_all_hosts_refuse_is_rejected_without_a_password,
         a_user_without_info_is_told_the_role_all_the_same,
         a_list_is_no_node_of_redlock,
+    }
+    failovers {
+        sentinels_replace_the_primary_again_and_again,
+        a_clusters_primaries_are_replaced_again_and_again,
     }
     fair {
         processes_are_served_in_the_order_in_which_they_came,
