@@ -117,7 +117,8 @@ impl RedisClaim {
         }
         match self.server.ask(call, redis::cmd("PTTL").arg(&self.keys.lock)).await {
             Ok(Value::Int(left @ 0..)) => {
-                let (busy, ends) = (Busy::default().with_free_in(duration(left)), call.began() + duration(left));
+                let (busy, ends) =
+                    (Busy::default().with_free_in(duration(left)), call.began() + duration(left));
                 Ok(match self.untold {
                     false => Some(busy),
                     // Another lease: only the script shows whether its holder tells of its release.

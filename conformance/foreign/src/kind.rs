@@ -104,7 +104,9 @@ impl Kind {
         match self {
             Kind::EtcdGo | Kind::Etcdctl | Kind::Curator | Kind::Kazoo => Release::Told,
             Kind::RedissonLock | Kind::RedissonFenced => Release::Told,
-            Kind::RedisPy | Kind::NodeRedlock | Kind::Rslock | Kind::Redsync | Kind::Redislock => Release::Seen,
+            Kind::RedisPy | Kind::NodeRedlock | Kind::Rslock | Kind::Redsync | Kind::Redislock => {
+                Release::Seen
+            }
             Kind::RedissonSpin | Kind::RedissonFair => Release::Silent,
         }
     }

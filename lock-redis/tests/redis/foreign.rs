@@ -122,7 +122,8 @@ pub(crate) fn another_librarys_lock_excludes_ours_and_the_other_way_round() {
 }
 
 /// As redis-py, node-redlock and redsync write them.
-const THEIRS: [&str; 3] = ["0b0cf1ac6d1a11ee8c990242ac120002", "9f86d081884c7d659a2feaa0c55ad015", "cGFzc3dvcmQ="];
+const THEIRS: [&str; 3] =
+    ["0b0cf1ac6d1a11ee8c990242ac120002", "9f86d081884c7d659a2feaa0c55ad015", "cGFzc3dvcmQ="];
 /// As this library writes it.
 const OURS: &str = "9f86d081884c7d659a2feaa0c55ad015 a label";
 
@@ -169,7 +170,8 @@ pub(crate) fn a_waiter_has_soon_what_another_library_released_in_silence() {
             let _: u32 = raw.ask(&["DEL", "a"]).await;
             let freed = Instant::now();
             if soon {
-                let guard = within("it has the lock", Duration::from_secs(6), waiting).await.unwrap().unwrap();
+                let guard =
+                    within("it has the lock", Duration::from_secs(6), waiting).await.unwrap().unwrap();
                 let took = freed.elapsed();
                 assert_in_time!(took < Duration::from_millis(400), "{value}: after {took:?}");
                 assert!((10..=60).contains(&looks), "{value}: {looks} looks in 2.5 s");

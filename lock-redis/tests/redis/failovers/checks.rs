@@ -99,9 +99,9 @@ impl Name<'_> {
     /// Returns whether another client may have been granted the lock before the holder with this token knew.
     fn is_passed(&self, token: u64) -> bool {
         let holder = self.held.iter().find(|held| held.token == token);
-        let later = |holder: &Held| self.held.iter().any(|later| {
-            later.token > token && self.across_a_failover(holder, later)
-        });
+        let later = |holder: &Held| {
+            self.held.iter().any(|later| later.token > token && self.across_a_failover(holder, later))
+        };
         holder.is_some_and(|holder| later(holder))
     }
 

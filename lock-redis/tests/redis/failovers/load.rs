@@ -67,7 +67,12 @@ impl Load {
         for _ in 0..CLIENTS {
             let client = lock_redis::connect(url).await.expect("the servers were started just now");
             for (number, contended) in names.iter().enumerate() {
-                let lock = client.lock(contended.name.as_str()).ttl(contended.turn.ttl()).wait(FAILOVER).build().unwrap();
+                let lock = client
+                    .lock(contended.name.as_str())
+                    .ttl(contended.turn.ttl())
+                    .wait(FAILOVER)
+                    .build()
+                    .unwrap();
                 let length = contended.turn.length();
                 let contender = Contender { lock, number, length, history: history.clone() };
                 tasks.spawn(contender.contend(is_over.clone()));
@@ -140,7 +145,8 @@ impl Contender {
             tokio::time::sleep(LATE).await;
             self.history.write(self.number, &guard);
         }
-        if last_held > granted || lost.is_none() {
+        // A guard that the caller got too late was never held.
+        if last_held > granted {
             let token = guard.token().get();
             self.history.ended(Held { name: self.number, token, granted, last_held, lost });
         }

@@ -107,7 +107,8 @@ impl Copies for Cluster {
         for replica in self.replicas(group, primary) {
             let mut raw = self.raw(replica).await;
             until("the replica follows", async || raw.info("replication", "role").await == "slave").await;
-            until("it has all data", async || raw.info("replication", "master_link_status").await == "up").await;
+            until("it has all data", async || raw.info("replication", "master_link_status").await == "up")
+                .await;
         }
     }
 }

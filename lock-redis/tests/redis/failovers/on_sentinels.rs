@@ -80,7 +80,7 @@ impl Copies for Watched {
     }
 
     async fn become_whole(&self, _: usize) {
-        if let Err(e) = self.servers.become_whole() { for s in self.servers() { let i: String = raw_at(s.url()).await.ask(&["INFO","replication"]).await; println!("{} {i}", s.port()); } panic!("{e}"); }
+        self.servers.become_whole().unwrap();
         self.sentinels.become_ready().unwrap();
     }
 }
