@@ -15,7 +15,7 @@ use lock_core::Client;
 use lock_test_servers::{Owned, RedisAdmin};
 
 use crate::server::{raw_at, run_within};
-use history::{Failover, History, Way};
+use history::{Failover, Harm, History, Way};
 use load::{Contended, Load, Turn};
 use on_cluster::Cluster;
 use on_sentinels::Watched;
@@ -32,6 +32,8 @@ const TOKEN: &str = ":lock~t";
 trait Copies {
     /// The least time between the beginnings of two failovers: sentinels want a pause after one.
     const BETWEEN: Duration;
+    /// The ways in which a primary is replaced, one after the other.
+    const WAYS: &[Way];
 
     fn url(&self) -> String;
 
@@ -50,11 +52,11 @@ trait Copies {
     /// Returns the numbers of the copies of this primary.
     fn replicas(&self, group: usize, primary: usize) -> Vec<usize>;
 
-    /// Has another server take the primary's place, while it answers.
-    async fn switch(&self, group: usize, primary: usize);
+    /// Has another server take the primary's place, as administrators do.
+    async fn switch(&self, group: usize, primary: usize, way: Way);
 
-    /// Returns whether the old primary may take locks beside the new one for a while.
-    fn two_may_answer(way: Way) -> bool;
+    /// Returns what a failover of this kind may do to exclusion.
+    fn harm(way: Way) -> Harm;
 
     /// Returns whether a server other than `old` is the group's primary.
     async fn has_successor(&self, group: usize, old: usize) -> bool;
@@ -75,7 +77,7 @@ pub(crate) fn a_clusters_primaries_are_replaced_again_and_again() {
 }
 
 fn again_and_again<C: Copies>(start: impl FnOnce() -> C) {
-    let times = if is_full_run() { 12 } else { 4 };
+    let times = if is_full_run() { 12 } else { C::WAYS.len() };
     println!("{times} failovers; 12 with LOCK_TEST_FULL=1");
     run_within(Duration::from_secs(110), async {
         let copies = start();
@@ -84,7 +86,7 @@ fn again_and_again<C: Copies>(start: impl FnOnce() -> C) {
         let mut failovers = Vec::new();
         for nth in 0..times {
             let group = Group::of(&copies, &names, nth % copies.groups());
-            let failover = group.fail_over(Way::ALL[nth % Way::ALL.len()], load.history()).await;
+            let failover = group.fail_over(C::WAYS[nth % C::WAYS.len()], load.history()).await;
             tokio::time::sleep_until((failover.began + C::BETWEEN).into()).await;
             failovers.push(failover);
         }
@@ -128,7 +130,7 @@ impl<C: Copies> Group<'_, C> {
             }
             Way::Killed => server.kill().unwrap(),
             Way::Frozen => server.pause().unwrap(),
-            Way::Switched => copies.switch(group, old).await,
+            Way::Switched | Way::HandedOver => copies.switch(group, old, way).await,
         }
         let struck = Instant::now();
         within("another server is the primary", FAILOVER, async {
@@ -142,7 +144,7 @@ impl<C: Copies> Group<'_, C> {
         match way {
             Way::KilledAhead | Way::Killed => copies.restart(old),
             Way::Frozen => server.resume().unwrap(),
-            Way::Switched => {}
+            Way::Switched | Way::HandedOver => {}
         }
         copies.become_whole(group).await;
         println!(
@@ -154,7 +156,7 @@ impl<C: Copies> Group<'_, C> {
         // The lock that was held when the primary went ends with its ttl, if its holder is not heard.
         let due = promoted.max(struck + Turn::Short.ttl()) + FOUND;
         assert_in_time!(granted < due, "{way:?}: the first grant came {:?} after it", granted - struck);
-        Failover { group, began, settled: Instant::now(), two_may_answer: C::two_may_answer(way) }
+        Failover { group, way, harm: C::harm(way), began, settled: Instant::now() }
     }
 
     /// Waits until the primary has granted locks of which its replicas know nothing.

@@ -4,12 +4,12 @@
 //! one's next renewal, and docs/semantics.md says that the token distinguishes them. Without a failover, there is one
 //! holder at a time.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use lock_conformance::assert_in_time;
 
-use super::history::{Failover, Held, History, Write};
+use super::history::{Failover, Harm, Held, History, Way, Write};
 use super::load::Contended;
 
 /// What a guard keeps between its deadline and the end of its lease, besides 1 % of it.
@@ -17,7 +17,7 @@ const GUARD: Duration = Duration::from_millis(2);
 
 pub(super) fn check(history: &History, names: &[Contended], failovers: &[Failover]) {
     let (all, writes) = (history.held(), history.writes());
-    let (mut of_names, mut lost, mut second) = (Vec::new(), 0, 0);
+    let (mut of_names, mut lost, mut second) = (Vec::new(), 0, BTreeMap::new());
     for (number, contended) in names.iter().enumerate() {
         let at = |failover: &&Failover| failover.group == contended.group;
         let of_name = Name {
@@ -27,14 +27,14 @@ pub(super) fn check(history: &History, names: &[Contended], failovers: &[Failove
             failovers: failovers.iter().filter(at).collect(),
         };
         of_name.tokens_rise();
-        second += of_name.second_holders();
+        of_name.second_holders().for_each(|way| *second.entry(way).or_insert(0) += 1);
         lost += of_name.told_in_time();
         of_names.push(of_name);
     }
     let refused = the_resource_is_protected(&writes);
     println!(
-        "{} grants, {} writes; {lost} holders have lost their lock, {second} were granted one that another client held, \
-         {} writes were refused",
+        "{} grants, {} writes; {lost} holders have lost their lock, {} writes were refused; so many were granted a lock that \
+         another client held: {second:?}",
         all.len(),
         writes.len(),
         refused.len()
@@ -66,24 +66,26 @@ impl Name<'_> {
                 continue;
             }
             let both_answer = self.failovers.iter().any(|failover| {
-                failover.two_may_answer && self.is_in(failover, highest) && self.is_in(failover, held)
+                failover.harm == Harm::TwoAnswer
+                    && self.is_in(failover, highest)
+                    && self.is_in(failover, held)
             });
             let excuse = held.token < highest.token && both_answer;
             assert!(excuse, "{}: a token that does not rise: {highest:?}, {held:?}", self.name);
         }
     }
 
-    /// A lock that is held is granted to no other client, unless its primary was replaced. Returns how often it was.
-    fn second_holders(&self) -> usize {
-        let mut second = 0;
-        for (nth, later) in self.held.iter().enumerate() {
-            for earlier in self.held[..nth].iter().filter(|earlier| earlier.last_held > later.granted) {
-                let excuse = self.across_a_failover(earlier, later);
-                assert!(excuse, "{}: two holders without a failover: {earlier:?}, {later:?}", self.name);
-                second += 1;
-            }
-        }
-        second
+    /// A lock that is held is granted to no other client, unless its primary was replaced. Returns in which way that was,
+    /// for each time that it was granted.
+    fn second_holders(&self) -> impl Iterator<Item = Way> {
+        let pairs = self.held.iter().enumerate().flat_map(|(nth, later)| {
+            let held = self.held[..nth].iter().filter(|earlier| earlier.last_held > later.granted);
+            held.map(move |earlier| (earlier, later))
+        });
+        pairs.map(|(earlier, later)| match self.failover_between(earlier, later) {
+            Some(failover) => failover.way,
+            None => panic!("{}: two holders without a failover: {earlier:?}, {later:?}", self.name),
+        })
     }
 
     /// A holder that has lost its lock is told before the end of the lease that it had relied on. Returns how many.
@@ -100,15 +102,22 @@ impl Name<'_> {
     fn is_passed(&self, token: u64) -> bool {
         let holder = self.held.iter().find(|held| held.token == token);
         let later = |holder: &Held| {
-            self.held.iter().any(|later| later.token > token && self.across_a_failover(holder, later))
+            self.held
+                .iter()
+                .any(|later| later.token > token && self.failover_between(holder, later).is_some())
         };
         holder.is_some_and(|holder| later(holder))
     }
 
-    /// Returns whether a failover may have lost the earlier grant, which its holder has until its next renewal.
-    fn across_a_failover(&self, earlier: &Held, later: &Held) -> bool {
-        let lost = |failover: &&&Failover| earlier.granted <= failover.settled && self.is_in(failover, later);
-        self.failovers.iter().any(|failover| lost(&failover))
+    /// Returns the failover in which the server of the later grant may have known nothing of the earlier one, on which its
+    /// holder relies until its next renewal.
+    fn failover_between(&self, earlier: &Held, later: &Held) -> Option<&Failover> {
+        let unknown = |failover: &&&Failover| {
+            failover.harm != Harm::Nothing
+                && earlier.granted <= failover.settled
+                && self.is_in(failover, later)
+        };
+        self.failovers.iter().find(unknown).copied()
     }
 
     /// Returns whether this was granted from the beginning of the failover until leases of its time have ended.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use lock_core::{Fence, Guard, LossReason};
 
 /// How a primary is made to go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Way {
     /// It is killed when it has granted locks of which no replica knows.
     KilledAhead,
@@ -14,23 +14,32 @@ pub(super) enum Way {
     Frozen,
     /// Another server is told to take its place.
     Switched,
+    /// The same, and meanwhile it lets clients wait that write.
+    HandedOver,
     Killed,
 }
 
-impl Way {
-    pub(super) const ALL: [Way; 4] = [Way::KilledAhead, Way::Frozen, Way::Switched, Way::Killed];
+/// What a failover may do to exclusion. Replication is asynchronous.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Harm {
+    /// The old primary answers no client from when the new one has all that it granted.
+    Nothing,
+    /// The new primary may know nothing of the last grants of the old one.
+    GrantsAreLost,
+    /// And the old one may take locks beside it, until it is a replica.
+    TwoAnswer,
 }
 
 /// One failover.
 #[derive(Debug)]
 pub(super) struct Failover {
     pub(super) group: usize,
+    pub(super) way: Way,
+    pub(super) harm: Harm,
     /// Before anything was done to the primary or its replicas.
     pub(super) began: Instant,
     /// The old primary is a replica of the new one.
     pub(super) settled: Instant,
-    /// The old primary may have taken locks beside the new one, until it was settled.
-    pub(super) two_may_answer: bool,
 }
 
 /// A lock that was held.

@@ -6,7 +6,7 @@ use lock_conformance::Data;
 use lock_test_servers::{Owned, RedisCluster, Settings};
 
 use super::Copies;
-use super::history::Way;
+use super::history::{Harm, Way};
 use super::load::{Contended, Turn};
 use crate::cluster::slot;
 use crate::server::{Raw, raw_at, until};
@@ -47,6 +47,7 @@ impl Cluster {
 
 impl Copies for Cluster {
     const BETWEEN: Duration = Duration::from_secs(4);
+    const WAYS: &[Way] = &[Way::KilledAhead, Way::Frozen, Way::HandedOver, Way::Killed];
 
     fn url(&self) -> String {
         let hosts: Vec<String> = self.servers().iter().map(Owned::address).collect();
@@ -77,15 +78,19 @@ impl Copies for Cluster {
         [group, group + GROUPS].into_iter().filter(|member| *member != primary).collect()
     }
 
-    async fn switch(&self, group: usize, primary: usize) {
+    /// The primary itself lets clients wait until the other one has all data.
+    async fn switch(&self, group: usize, primary: usize, _: Way) {
         for replica in self.replicas(group, primary) {
             let _: () = self.raw(replica).await.ask(&["CLUSTER", "FAILOVER"]).await;
         }
     }
 
-    /// By command, the old primary stops to answer clients before the new one begins.
-    fn two_may_answer(way: Way) -> bool {
-        way == Way::Frozen
+    fn harm(way: Way) -> Harm {
+        match way {
+            Way::Switched | Way::HandedOver => Harm::Nothing,
+            Way::Frozen => Harm::TwoAnswer,
+            Way::KilledAhead | Way::Killed => Harm::GrantsAreLost,
+        }
     }
 
     async fn has_successor(&self, group: usize, old: usize) -> bool {

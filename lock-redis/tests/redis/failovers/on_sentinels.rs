@@ -6,11 +6,15 @@ use lock_conformance::Data;
 use lock_test_servers::{Owned, RedisReplicas, RedisSentinels, SentinelSettings};
 
 use super::Copies;
-use super::history::Way;
+use super::history::{Harm, Way};
 use super::load::{Contended, Turn};
 use crate::copies::replicas;
 use crate::sentinels::is_primary;
 use crate::server::raw_at;
+
+/// For how long a primary lets clients wait that write, in milliseconds: until the sentinels have told all of them of the
+/// other one.
+const PAUSE: &str = "3000";
 
 pub(super) struct Watched {
     servers: RedisReplicas,
@@ -30,6 +34,7 @@ impl Watched {
 impl Copies for Watched {
     /// Sentinels begin no second failover within twice their failover-timeout of 2 s, and a second of chance.
     const BETWEEN: Duration = Duration::from_secs(5);
+    const WAYS: &[Way] = &[Way::KilledAhead, Way::Frozen, Way::Switched, Way::HandedOver, Way::Killed];
 
     fn url(&self) -> String {
         self.sentinels.url("")
@@ -56,14 +61,24 @@ impl Copies for Watched {
         (0..self.servers().len()).filter(|server| *server != primary).collect()
     }
 
-    async fn switch(&self, _: usize, _: usize) {
+    async fn switch(&self, _: usize, primary: usize, way: Way) {
+        if way == Way::HandedOver {
+            let mut primary = raw_at(self.servers()[primary].url()).await;
+            let _: () = primary.ask(&["CLIENT", "PAUSE", PAUSE, "WRITE"]).await;
+            self.servers.catch_up().unwrap();
+        }
         let mut admin = raw_at(&format!("redis://{}", self.sentinels.members()[0].address())).await;
         let _: () = admin.ask(&["SENTINEL", "FAILOVER", RedisSentinels::SERVICE]).await;
     }
 
-    /// The old primary is told that it is a replica after the new one was promoted.
-    fn two_may_answer(way: Way) -> bool {
-        matches!(way, Way::Frozen | Way::Switched)
+    /// The old primary is told that it is a replica some time after the new one was promoted, also if that was done by
+    /// command.
+    fn harm(way: Way) -> Harm {
+        match way {
+            Way::HandedOver => Harm::Nothing,
+            Way::Frozen | Way::Switched => Harm::TwoAnswer,
+            Way::KilledAhead | Way::Killed => Harm::GrantsAreLost,
+        }
     }
 
     async fn has_successor(&self, _: usize, old: usize) -> bool {
