@@ -17,6 +17,9 @@ use crate::link::Link;
 use crate::listening::Listening;
 use crate::server::Server;
 
+/// By how much the end of one lease may seem to differ at two looks: as much as one answer is slower than the other.
+const SAME_END: Duration = Duration::from_millis(20);
+
 /// One owner's claim on one lock.
 #[derive(Debug)]
 pub(crate) struct RedisClaim {
@@ -31,6 +34,8 @@ pub(crate) struct RedisClaim {
     listening: Option<Listening>,
     /// Until when another owner holds the lock, as last seen. Cleared at a wake-up.
     taken_until: Option<Instant>,
+    /// That owner may tell no waiter of its release.
+    untold: bool,
     /// Keeps the answer to a release that was sent and not answered yet.
     latch: Option<Vec<u8>>,
     /// The answer to an attempt never came: the present holder may be this owner.
@@ -51,6 +56,7 @@ impl RedisClaim {
             request,
             listening: None,
             taken_until: None,
+            untold: false,
             latch: None,
             maybe_held: false,
             is_asked: false,
@@ -111,7 +117,8 @@ impl RedisClaim {
                         too_few => Err(self.take_back(call, too_few).await),
                     };
                 }
-                [0, left] => return busy(left),
+                [0, left] => return busy(left).map(Attempt::Busy),
+                [3, left] => return Ok(Attempt::Busy(busy(left)?.and_untold())),
                 [2, look] => return Ok(Attempt::Busy(Busy::queued().with_free_in(duration(look)))),
                 [-1] if !call.left().is_zero() => {}
                 [-1] => break,
@@ -151,7 +158,16 @@ impl RedisClaim {
             return Ok(None);
         }
         match self.server.ask(call, redis::cmd("PTTL").arg(&self.keys.lock)).await {
-            Ok(Value::Int(left @ 0..)) => Ok(Some(Busy::default().with_free_in(duration(left)))),
+            Ok(Value::Int(left @ 0..)) => {
+                let (busy, ends) =
+                    (Busy::default().with_free_in(duration(left)), call.began() + duration(left));
+                Ok(match self.untold {
+                    false => Some(busy),
+                    // Another lease: only the script shows whether its holder tells of its release.
+                    true if ends > until + SAME_END => None,
+                    true => Some(busy.and_untold()),
+                })
+            }
             Ok(_) => Ok(None),
             // A look has done nothing, also if it was not answered.
             Err(e) if e.is_transient() => {
@@ -185,6 +201,7 @@ impl RedisClaim {
             }
             Ok(Attempt::Busy(busy)) => {
                 // A place in a queue is kept by asking: it needs the script each time.
+                self.untold = busy.untold;
                 let free_in = busy.free_in.filter(|_| !busy.queued);
                 self.taken_until = free_in.map(|free_in| call.began() + free_in);
                 Ok(Attempt::Busy(if self.listening.is_some() { busy.and_listens() } else { busy }))
@@ -310,14 +327,16 @@ fn granted(token: i64, left: i64) -> Option<Attempt> {
     Some(Attempt::Granted(Grant::new(token, duration(left))))
 }
 
-fn busy(left: i64) -> Result<Attempt> {
+fn busy(left: i64) -> Result<Busy> {
     match left {
         -1 => Err(Error::rejected(
-            "the key has no expiry, so no lock client has written it; take another name or prefix, or delete the key",
+            "the key has no expiry: some clients write such a key when they take a lock without a timeout, as redis-py's \
+             Lock does by default, and so do programs that keep other data there; have that client set a timeout, take \
+             another name or prefix, or delete the key",
         )),
         // Free, and the turn of a waiter.
-        -2 => Ok(Attempt::Busy(Busy::default())),
-        left => Ok(Attempt::Busy(Busy::default().with_free_in(duration(left)))),
+        -2 => Ok(Busy::default()),
+        left => Ok(Busy::default().with_free_in(duration(left))),
     }
 }
 
@@ -333,6 +352,6 @@ mod tests {
     #[test]
     fn a_key_without_end_is_no_lock() {
         assert!(busy(-1).is_err());
-        assert!(matches!(busy(0), Ok(Attempt::Busy(Busy { free_in: Some(Duration::ZERO), .. }))));
+        assert!(matches!(busy(0), Ok(Busy { free_in: Some(Duration::ZERO), .. })));
     }
 }

@@ -79,7 +79,8 @@ impl Driver for RedisDriver {
             [1] => Ok(Revoked::Free),
             [0] => Ok(Revoked::NotHeld),
             [-1] => Err(Error::rejected(
-                "the key has no expiry, so no lock client has written it; this library does not revoke it",
+                "the key has no expiry: another client has locked it without a timeout, or it is no lock; this library does \
+                 not revoke it: release it there, or delete the key",
             )),
             _ => Err(answer.unexpected()),
         }

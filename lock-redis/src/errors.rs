@@ -175,7 +175,8 @@ const LASTING: &[(&str, &str)] = &[
     ),
     (
         "WRONGTYPE",
-        "the key holds something that no lock client has written; take another name or prefix, or delete the key",
+        "the key holds a value of another type than this layout's locks, which other clients or other programs have \
+         written (Redisson's locks are hashes: ?layout=redisson); take another name or prefix, or delete the key",
     ),
     (
         "MOVED",

@@ -49,24 +49,25 @@ impl Follower {
         if let Some(server) = self.finder.only_server() {
             return Ok((Pushes::open(server).await.map_err(broken)?, None));
         }
+        // All steps share one patience. After that the feed drops them, and what would be done about a silent primary.
+        let call = &self.call().with_reserve();
         // Listened to before the primary is known, so that no failover after that is missed.
-        let mut switches = self.finder.switches(&self.quarter()).await;
-        let link = self.find(&mut switches).await.map_err(|e| SourceError::Broken(e.message().to_owned()))?;
+        let mut switches = self.finder.switches(&self.quarter_of(call)).await;
+        let found = self.find(call, &mut switches).await;
+        let link = found.map_err(|e| SourceError::Broken(e.message().to_owned()))?;
         let mut followed = Followed {
             site: link.site.clone(),
             link: Arc::downgrade(&link),
             newest: self.links.connector().newest.subscribe(),
             switches,
         };
-        let opening = self.call().with_reserve();
-        let opened =
-            self.unless_left(Some(&mut followed), opening.within(Pushes::open(link.client()))).await?;
-        let opened = opened.unwrap_or_else(|| Err(silent()));
-        if opened.is_err() {
-            // Requests get no answer there either, as far as can be seen from here.
+        let left = call.left();
+        let opened = self.unless_left(Some(&mut followed), call.within(Pushes::open(link.client()))).await?;
+        // Requests get no answer there either, as far as can be seen from here, if there was time for one.
+        if opened.as_ref().map_or(left >= self.patience / 4, Result::is_err) {
             self.links.give_up(&link);
         }
-        Ok((opened.map_err(broken)?, Some(followed)))
+        Ok((opened.unwrap_or_else(|| Err(silent())).map_err(broken)?, Some(followed)))
     }
 
     /// Returns what `step` returns, unless another server may be the primary before that: one that stands still would
@@ -117,7 +118,7 @@ impl Follower {
             Some(switches) => {
                 switches.check().await.map_err(|_| left("the connection to a sentinel broke"))?;
             }
-            None if self.finder.switches(&self.quarter()).await.is_some() => {
+            None if self.finder.switches(&self.quarter_of(&self.call())).await.is_some() => {
                 return Err(left("a sentinel can be asked again"));
             }
             None => {}
@@ -138,10 +139,9 @@ impl Follower {
 
     /// Returns the connection for requests. While there is no primary, tries again and again: all who wait on the dead
     /// one are to be woken as soon as it has a successor.
-    async fn find(&self, switches: &mut Option<Switches>) -> Result<Arc<Link>, Error> {
-        let call = self.call().with_reserve();
+    async fn find(&self, call: &Call, switches: &mut Option<Switches>) -> Result<Arc<Link>, Error> {
         loop {
-            let error = match self.primary().await {
+            let error = match self.primary(call).await {
                 Ok(link) => return Ok(link),
                 Err(e) => e,
             };
@@ -160,13 +160,13 @@ impl Follower {
     }
 
     /// Returns the connection for requests. If the sentinels name another server, connects anew.
-    async fn primary(&self) -> Result<Arc<Link>, Error> {
-        let link = self.links.get(&self.call()).await?;
-        match self.finder.may_be_primary(&link.site.address, &self.quarter()).await {
+    async fn primary(&self, call: &Call) -> Result<Arc<Link>, Error> {
+        let link = self.links.get(call).await?;
+        match self.finder.may_be_primary(&link.site.address, &self.quarter_of(call)).await {
             true => Ok(link),
             false => {
                 self.links.give_up(&link);
-                self.links.get(&self.call()).await
+                self.links.get(call).await
             }
         }
     }
@@ -182,8 +182,8 @@ impl Follower {
     }
 
     /// Sentinels that do not answer must not take the time of a primary that does.
-    fn quarter(&self) -> Call {
-        Call::begin(&self.clock, self.patience / 4)
+    fn quarter_of(&self, call: &Call) -> Call {
+        Call::begin(&self.clock, call.left().min(self.patience / 4))
     }
 }
 

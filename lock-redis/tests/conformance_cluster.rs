@@ -2,23 +2,48 @@
 
 #[path = "conformance/admin.rs"]
 mod admin;
-#[path = "conformance/clustered.rs"]
-mod clustered;
+#[path = "conformance/primaries.rs"]
+mod primaries;
+#[path = "conformance/several_servers.rs"]
+mod several_servers;
 
-use lock_conformance::Verdict;
-use lock_test_servers::{Absence, Settings, catalogue};
+use lock_conformance::harness::Identity;
+use lock_conformance::{Data, Missing, Verdict};
+use lock_test_servers::{Absence, Owned, RedisCluster, Settings};
 
-use clustered::{CLUSTER, Cluster, Clustered};
+use several_servers::Topology;
 
 fn main() -> Verdict {
-    let started = match std::env::var(CLUSTER) {
-        // A process that a case starts uses the servers of the process that started it.
-        Ok(urls) => Ok(Clustered::at(&urls)),
-        Err(_) => Clustered::start(&Settings::default()),
-    };
-    match started {
-        Ok(servers) => lock_conformance::run(Cluster::new(servers)),
-        Err(Absence::NotRun(why)) => lock_conformance::not_run(catalogue::REDIS.name, &why),
-        Err(Absence::Failure(why)) => lock_conformance::failed(catalogue::REDIS.name, &why),
+    several_servers::run::<RedisCluster>()
+}
+
+impl Topology for RedisCluster {
+    const WHAT: &str = "a cluster of 3 primaries and 3 replicas";
+    const VARIABLE: &str = "LOCK_TEST_CLUSTER";
+    const PRIMARIES: usize = 3;
+    const IDENTITY: Identity = Identity::NotPromised;
+
+    fn start(settings: &Settings) -> Result<RedisCluster, Absence> {
+        RedisCluster::start(settings)
+    }
+
+    fn url(&self) -> String {
+        self.url("")
+    }
+
+    fn servers(&self) -> &[Owned] {
+        self.members()
+    }
+
+    fn can_be_listed() -> Result<(), Missing> {
+        Err(Missing::because("members tell each other's own addresses: no proxy can stand in between"))
+    }
+
+    /// A member that loses its data keeps its place in the cluster.
+    fn restart(member: &Owned, data: Data) {
+        if data == Data::Lost {
+            std::fs::remove_dir_all(member.folder().join("appendonlydir")).expect("it wrote there");
+        }
+        member.restart(Data::Kept).expect("it starts again");
     }
 }

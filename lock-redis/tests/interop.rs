@@ -15,6 +15,7 @@ const KINDS: &[Kind] = &[
     Kind::RedissonLock,
     Kind::RedissonFenced,
     Kind::RedissonSpin,
+    Kind::RedissonFair,
 ];
 
 /// The others ask one server only.
@@ -27,7 +28,7 @@ fn main() -> Verdict {
 
 async fn open(kind: Kind, url: String) -> Result<Client> {
     let layout = match kind {
-        Kind::RedissonLock | Kind::RedissonSpin => "?layout=redisson",
+        Kind::RedissonLock | Kind::RedissonSpin | Kind::RedissonFair => "?layout=redisson",
         Kind::RedissonFenced => "?layout=redisson&fenced=1",
         _ => "",
     };

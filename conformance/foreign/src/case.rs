@@ -10,17 +10,18 @@ use super::Stage;
 use super::cases::{
     Storm, a_killed_holder_keeps_it_for_its_lease, a_late_release_releases_nothing, a_storm_of_both,
     names_are_the_same_for_both, one_holds_and_the_other_waits, the_one_between_goes, the_waiter_has_it_next,
-    tokens_rise_in_one_order, with_a_lock_each_they_miscount,
+    the_waiter_looks_at_the_leases_end, tokens_rise_in_one_order, with_a_lock_each_they_miscount,
 };
 use super::contender::Contender;
 use super::foreign::Foreign;
-use super::kind::{Kind, Release, Waiters};
+use super::kind::{Hears, Kind, Release, Waiters};
 use super::ours::Ours;
 
 /// What is played with our client and the other library's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Case {
     OursHolds,
+    OursIsUnheard,
     TheirsHolds,
     TheirsGoes,
     TheirsIsKilled,
@@ -32,13 +33,17 @@ pub(super) enum Case {
 }
 
 /// A waiter has its lock within this time if it is told of the release, or polls. Ours looks after 3.75 s at the
-/// earliest: it has been told if it comes sooner.
+/// earliest: it has been told, or has polled, if it comes sooner.
 const TOLD: Duration = Duration::from_secs(3);
+/// How long leases of ours last that their waiters look at the end of.
+const LEASE: Duration = Duration::from_millis(500);
+/// So long that it shows whether they looked at its end.
+const LONG_LEASE: Duration = Duration::from_secs(4);
 /// Within this time, ours has a lock that was released in silence: it looks again after 5 s at the latest.
 const LOOKS: Duration = Duration::from_secs(6);
 /// Pauses between turns, so that clients that poll come between.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long ours waits in a storm with clients that release in silence.
+/// How long ours waits in a storm with clients that release in silence, and whose key does not show it.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// How long a storm without a common lock has to last to miscount.
 const MISCOUNT: Duration = Duration::from_secs(1);
@@ -50,6 +55,9 @@ impl Case {
         match kind.waiters() {
             Waiters::Queued => cases.push(Case::TheirsGoes),
             Waiters::Unknown => cases.extend([Case::TheirsIsLate, Case::Names, Case::LockEach]),
+        }
+        if kind.hears() == Hears::AtTheLeasesEnd {
+            cases.push(Case::OursIsUnheard);
         }
         if kind.has_tokens() {
             cases.push(Case::Tokens);
@@ -70,11 +78,19 @@ impl Case {
         url: &str,
         open: impl AsyncFn() -> Ours,
     ) -> Result<(), Absence> {
+        let open = async || match kind.hears() {
+            Hears::Soon => open().await,
+            Hears::AtTheLeasesEnd => open().await.with_ttl(LEASE),
+        };
         let (mut ours, mut theirs) = (open().await, Foreign::start(kind, url).await?);
         match self {
             Case::OursHolds => {
                 let mut looker = Foreign::start(kind, url).await?;
                 one_waits(&mut ours, &mut theirs, &mut looker, TOLD).await;
+            }
+            Case::OursIsUnheard => {
+                let (mut ours, mut looker) = (ours.with_ttl(LONG_LEASE), Foreign::start(kind, url).await?);
+                the_waiter_looks_at_the_leases_end(&mut ours, &mut theirs, &mut looker, LONG_LEASE).await;
             }
             Case::TheirsHolds => {
                 let mut looker = Foreign::start(kind, url).await?;
@@ -103,6 +119,7 @@ impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Case::OursHolds => "ours_holds_theirs_waits",
+            Case::OursIsUnheard => "a_release_of_ours_is_not_heard",
             Case::TheirsHolds => "theirs_holds_ours_waits",
             Case::TheirsGoes => "theirs_between_ours_goes",
             Case::TheirsIsKilled => "theirs_is_killed_ours_waits_for_its_lease",
@@ -130,14 +147,14 @@ async fn one_waits(
 /// Returns how soon ours has a lock after a release of theirs.
 fn ours_waits(kind: Kind) -> Duration {
     match kind.release() {
-        Release::Told => TOLD,
+        Release::Told | Release::Seen => TOLD,
         Release::Silent => LOOKS,
     }
 }
 
 fn in_a_storm(ours: Ours, kind: Kind) -> Ours {
     match kind.release() {
-        Release::Told => ours,
+        Release::Told | Release::Seen => ours,
         Release::Silent => ours.asking_again_after(PATIENCE),
     }
 }
@@ -148,7 +165,7 @@ fn storm(kind: Kind) -> Storm {
     println!("{kind}: {seconds} s of storm; 30 with LOCK_TEST_FULL=1");
     let pause = match kind.release() {
         Release::Told => Duration::ZERO,
-        Release::Silent => PAUSE,
+        Release::Seen | Release::Silent => PAUSE,
     };
     Storm { length: Duration::from_secs(seconds), pause }
 }

@@ -10,7 +10,7 @@ pub use storm::{Storm, a_storm_of_both, with_a_lock_each_they_miscount};
 pub use turns::the_waiter_has_it_next;
 pub(crate) use turns::{
     a_killed_holder_keeps_it_for_its_lease, a_late_release_releases_nothing, names_are_the_same_for_both,
-    tokens_rise_in_one_order,
+    the_waiter_looks_at_the_leases_end, tokens_rise_in_one_order,
 };
 
 use super::contender::Contender;

@@ -116,7 +116,11 @@ pub(super) fn folder(name: &str) -> Option<PathBuf> {
 fn command(kind: Kind, folder: &Path) -> Command {
     match kind {
         Kind::EtcdGo | Kind::Rslock | Kind::Redsync | Kind::Redislock => Command::new(folder.join("driver")),
-        Kind::Curator | Kind::RedissonLock | Kind::RedissonFenced | Kind::RedissonSpin => {
+        Kind::Curator
+        | Kind::RedissonLock
+        | Kind::RedissonFenced
+        | Kind::RedissonSpin
+        | Kind::RedissonFair => {
             let mut java = Command::new("java");
             java.args(["-XX:+UseSerialGC", "-Xmx256m", "-cp", "classes:lib/*", "Driver"]);
             java

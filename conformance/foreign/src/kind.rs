@@ -31,6 +31,8 @@ pub enum Kind {
     RedissonFenced,
     /// `RSpinLock` of Redisson.
     RedissonSpin,
+    /// `RFairLock` of Redisson.
+    RedissonFair,
 }
 
 /// What a server shows of a lock's waiters.
@@ -42,13 +44,24 @@ pub(super) enum Waiters {
     Unknown,
 }
 
-/// How waiters learn of this client's releases, and this client of others'.
+/// How our waiters learn of this client's releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Release {
     /// The server tells them.
     Told,
+    /// They see that the holder is such a client, and poll.
+    Seen,
     /// They look again after a while.
     Silent,
+}
+
+/// How this client's waiters learn of our releases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hears {
+    /// They are told, or poll.
+    Soon,
+    /// They look when the lease that they have read is over.
+    AtTheLeasesEnd,
 }
 
 impl Kind {
@@ -63,7 +76,9 @@ impl Kind {
             Kind::Rslock => &catalogue::RSLOCK,
             Kind::Redsync => &catalogue::REDSYNC,
             Kind::Redislock => &catalogue::REDISLOCK,
-            Kind::RedissonLock | Kind::RedissonFenced | Kind::RedissonSpin => &catalogue::REDISSON,
+            Kind::RedissonLock | Kind::RedissonFenced | Kind::RedissonSpin | Kind::RedissonFair => {
+                &catalogue::REDISSON
+            }
         }
     }
 
@@ -73,6 +88,7 @@ impl Kind {
             Kind::RedissonLock => Some("lock"),
             Kind::RedissonFenced => Some("fenced"),
             Kind::RedissonSpin => Some("spin"),
+            Kind::RedissonFair => Some("fair"),
             _ => None,
         }
     }
@@ -89,9 +105,16 @@ impl Kind {
             Kind::EtcdGo | Kind::Etcdctl | Kind::Curator | Kind::Kazoo => Release::Told,
             Kind::RedissonLock | Kind::RedissonFenced => Release::Told,
             Kind::RedisPy | Kind::NodeRedlock | Kind::Rslock | Kind::Redsync | Kind::Redislock => {
-                Release::Silent
+                Release::Seen
             }
-            Kind::RedissonSpin => Release::Silent,
+            Kind::RedissonSpin | Kind::RedissonFair => Release::Silent,
+        }
+    }
+
+    pub(super) fn hears(self) -> Hears {
+        match self {
+            Kind::RedissonFair => Hears::AtTheLeasesEnd,
+            _ => Hears::Soon,
         }
     }
 

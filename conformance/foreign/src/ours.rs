@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use lock_conformance::timing::{Answered, released, within};
-use lock_core::{Client, ErrorKind, Guard, Lock, Result, Revoked, When};
+use lock_core::{Client, ErrorKind, Guard, Lock, LockBuilder, Result, Revoked, When};
 use tokio::task::JoinHandle;
 
 use super::cases::Storm;
@@ -19,6 +19,8 @@ pub struct Ours {
     client: Client,
     /// How long it waits for its turn in a storm before it asks again. `None` if it waits without a limit.
     patience: Option<Duration>,
+    /// How long its leases last. `None` if as long as they do by default.
+    ttl: Option<Duration>,
     asked: Option<JoinHandle<Result<Guard>>>,
     guard: Option<Guard>,
 }
@@ -26,7 +28,7 @@ pub struct Ours {
 impl Ours {
     /// Makes a contender that acquires its locks with this client, with the default terms.
     pub fn new(client: Client) -> Ours {
-        Ours { client, patience: None, asked: None, guard: None }
+        Ours { client, patience: None, ttl: None, asked: None, guard: None }
     }
 
     /// Makes it ask again in a storm after it has waited for this time, as users do who share a lock with clients that
@@ -34,6 +36,12 @@ impl Ours {
     #[must_use]
     pub fn asking_again_after(self, patience: Duration) -> Ours {
         Ours { patience: Some(patience), ..self }
+    }
+
+    /// Makes its leases last for this time.
+    #[must_use]
+    pub(super) fn with_ttl(self, ttl: Duration) -> Ours {
+        Ours { ttl: Some(ttl), ..self }
     }
 
     /// Takes the lock at once from the client that holds it.
@@ -45,12 +53,17 @@ impl Ours {
     }
 
     fn lock(&self, name: &str) -> Lock {
-        self.client.lock(name).build().expect("the name is short, and the terms are the defaults")
+        self.terms(name).build().expect("the name is short, and the terms are usual")
+    }
+
+    fn terms(&self, name: &str) -> LockBuilder {
+        let lock = self.client.lock(name);
+        if let Some(ttl) = self.ttl { lock.ttl(ttl) } else { lock }
     }
 
     /// Waits for the lock, and asks again when its patience has ended.
     async fn turn(&self, name: &str) -> Guard {
-        let lock = self.client.lock(name);
+        let lock = self.terms(name);
         let lock = if let Some(patience) = self.patience { lock.wait(patience) } else { lock };
         let lock = lock.build().expect("the name is short");
         loop {

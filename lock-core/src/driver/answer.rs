@@ -58,6 +58,9 @@ pub struct Busy {
     /// Whether the claim listens already, and has since before the server looked for this answer. The core then does
     /// not call [`listen`](super::Claim::listen), and waits at once.
     pub listens: bool,
+    /// Whether no message will tell of the holder's release, although the server pushes other releases: the holder is a
+    /// client of another library. The core then looks as often as on a server that pushes nothing.
+    pub untold: bool,
 }
 
 impl Busy {
@@ -76,6 +79,12 @@ impl Busy {
     #[must_use]
     pub fn and_listens(self) -> Busy {
         Busy { listens: true, ..self }
+    }
+
+    /// Says that no message will tell of the holder's release.
+    #[must_use]
+    pub fn and_untold(self) -> Busy {
+        Busy { untold: true, ..self }
     }
 
     /// Adds the holder, where the answer shows it.

@@ -86,7 +86,7 @@ impl Life {
                     } else if self.listen().await {
                         continue;
                     }
-                    return ControlFlow::Continue(self.pause(busy.free_in));
+                    return ControlFlow::Continue(self.pause(&busy));
                 }
                 Err(e) => e,
             };
@@ -185,14 +185,14 @@ impl Life {
     }
 
     /// Returns how long to wait for a wake-up before the next attempt.
-    fn pause(&self, free_in: Option<Duration>) -> Duration {
+    fn pause(&self, busy: &Busy) -> Duration {
         let random = &self.shared.random;
         let pushed = self.listening == Push::Yes && self.shared.driver.info().wakes == Wakes::Pushed;
-        let look = match pushed {
+        let look = match pushed && !busy.untold {
             true => backoff::safety(random),
             false => backoff::poll(self.now().since(self.began), random),
         };
-        free_in.map_or(look, |free_in| look.min(backoff::after_lease(free_in, random)))
+        busy.free_in.map_or(look, |free_in| look.min(backoff::after_lease(free_in, random)))
     }
 
     /// Waits for a wake-up, or for `pause`. Returns whether a wake-up came.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use lock_core::driver::{Attempt, Wakes};
+use lock_core::driver::{Attempt, Busy, Wakes};
 use lock_core::{Client, Guard, Result};
 use tokio::task::JoinHandle;
 
@@ -24,13 +24,8 @@ fn waits(client: &Client) -> JoinHandle<Result<Guard>> {
 }
 
 /// Between 5 and 250 ms; the timer's 2 ms are taken off, and up to an eighth is random.
-#[tokio::test(start_paused = true)]
-async fn without_wake_ups_it_looks_within_an_eighth_of_its_wait() {
-    let script = Script::new([busy()], [held(TTL)], [released()]);
-    let waiting = waits(&client(&script).await);
-    pass(ms(20_000)).await;
-    waiting.abort();
-    let looks = script.times_of("attempt");
+#[track_caller]
+fn assert_looked_within_an_eighth(looks: &[u64]) {
     // The second look comes at once: the claim has begun to listen.
     assert_eq!(looks[..2], [0, 1]);
     for pair in looks[1..].windows(2) {
@@ -42,6 +37,35 @@ async fn without_wake_ups_it_looks_within_an_eighth_of_its_wait() {
     }
     let late = looks.iter().filter(|at| **at >= 10_000).count();
     assert!((40..=50).contains(&late), "four to five times a second: {late} looks in 10 s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_wake_ups_it_looks_within_an_eighth_of_its_wait() {
+    let script = Script::new([busy()], [held(TTL)], [released()]);
+    let waiting = waits(&client(&script).await);
+    pass(ms(20_000)).await;
+    waiting.abort();
+    assert_looked_within_an_eighth(&script.times_of("attempt"));
+}
+
+/// Another library's holder, on a server that pushes the releases of this one.
+#[tokio::test(start_paused = true)]
+async fn behind_a_holder_that_tells_no_waiter_it_looks_as_often_and_is_woken_all_the_same() {
+    let (script, client) = pushing((ms(1), Ok(Attempt::Busy(Busy::default().and_untold())))).await;
+    let waiting = waits(&client);
+    pass(ms(20_000)).await;
+    let looks = script.times_of("attempt");
+    assert_looked_within_an_eighth(&looks);
+    while script.times_of("attempt").len() == looks.len() {
+        pass(ms(1)).await;
+    }
+    // Well before the next look.
+    pass(ms(20)).await;
+    let notified = u64::try_from(client.clock().now().since_origin().as_millis()).unwrap();
+    script.change.notify_one();
+    pass(ms(1)).await;
+    assert_eq!(script.times_of("attempt")[looks.len() + 1..], [notified]);
+    waiting.abort();
 }
 
 #[tokio::test(start_paused = true)]

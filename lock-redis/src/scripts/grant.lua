@@ -6,6 +6,7 @@
 -- Answers, each ending in the server's time in us:
 --   1 token left   granted now, or held by this owner already
 --   0 left         held by another owner; -1: without expiry
+--   3 left         the same, and the owner may be another library's, which tells no waiter of its release
 --   -1             the deadline is over
 
 -- TIME is read only once: before Redis 7.2 a second answer would differ.
@@ -36,7 +37,12 @@ end
 
 local holder = redis.call('GET', KEYS[1])
 local left = redis.call('PTTL', KEYS[1])
-if holder ~= ARGV[1] then return {0, left, now} end
+if holder ~= ARGV[1] then
+  -- This library writes 32 digits, and with a label a space behind them; after a revoke, an exclamation mark. Without a
+  -- label, the value may be another library's.
+  local tells = string.match(holder, '^[0-9a-f]+()[ !]') == 33
+  return {tells and 0 or 3, left, now}
+end
 
 -- An attempt that was sent again: the same token, and never less time than is left. (PEXPIRE GT needs Redis 7.) It
 -- always writes: WAIT is about a connection's last write.

@@ -8,7 +8,7 @@
 --   2 left   revoked; free after this time
 --   1        free
 --   0        that holder does not hold it
---   -1       without expiry: no lock client has written it
+--   -1       without expiry: no lock that ends by itself
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]

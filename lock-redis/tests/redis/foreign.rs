@@ -1,7 +1,9 @@
 //! Keys that other programs have written.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use lock_conformance::timing::{released, within};
+use lock_conformance::{assert_in_time, claims};
 use lock_core::driver::{Revocation, Revoked, When};
 use lock_core::{ErrorKind, Label, Owner, OwnerBytes, Random};
 
@@ -19,7 +21,7 @@ fn revocation(holder: &str, when: When) -> Revocation {
     )
 }
 
-pub(crate) fn what_no_lock_client_can_have_written_is_refused_and_left_alone() {
+pub(crate) fn a_key_that_is_no_lease_is_refused_and_left_alone() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -116,5 +118,69 @@ pub(crate) fn another_librarys_lock_excludes_ours_and_the_other_way_round() {
             driver.revoke(&name("a"), revocation("theirs", When::Now)).await.unwrap(),
             Revoked::NotHeld
         );
+    });
+}
+
+/// As redis-py, node-redlock and redsync write them.
+const THEIRS: [&str; 3] =
+    ["0b0cf1ac6d1a11ee8c990242ac120002", "9f86d081884c7d659a2feaa0c55ad015", "cGFzc3dvcmQ="];
+/// As this library writes it.
+const OURS: &str = "9f86d081884c7d659a2feaa0c55ad015 a label";
+
+pub(crate) fn a_holder_that_tells_no_waiter_is_known_by_its_value() {
+    run(async {
+        let server = Server::start(&[]);
+        let mut raw = server.raw().await;
+        let client = server.client("").await;
+        let mut waiter = claim(&client, "a", 20_000);
+        for theirs in THEIRS {
+            let _: () = raw.ask(&["SET", "a", theirs, "PX", "5000"]).await;
+            let _: () = raw.ask(&["CONFIG", "RESETSTAT"]).await;
+            for _ in 0..5 {
+                assert!(claims::busy(&mut waiter).await.untold, "{theirs}");
+            }
+            assert_eq!(raw.calls("evalsha").await, 1, "the others are cheap looks");
+            // Its lease goes on, or another client has the lock. The script shows which.
+            for (value, untold) in [(theirs, true), (OURS, false)] {
+                let _: () = raw.ask(&["SET", "a", value, "PX", if untold { "9000" } else { "20000" }]).await;
+                for _ in 0..5 {
+                    assert_eq!(claims::busy(&mut waiter).await.untold, untold, "{value}");
+                }
+            }
+            assert_eq!(raw.calls("evalsha").await, 3, "one for each lease");
+            waiter = claim(&client, "a", 20_000);
+        }
+    });
+}
+
+pub(crate) fn a_waiter_has_soon_what_another_library_released_in_silence() {
+    run(async {
+        let server = Server::start(&[]);
+        let mut raw = server.raw().await;
+        let client = server.client("").await;
+        for (value, soon) in [(THEIRS[0], true), (THEIRS[1], true), (THEIRS[2], true), (OURS, false)] {
+            let _: () = raw.ask(&["SET", "a", value, "NX", "PX", "20000"]).await;
+            let _: () = raw.ask(&["CONFIG", "RESETSTAT"]).await;
+            let lock = client.lock("a").build().unwrap();
+            let waiting = tokio::spawn(async move { lock.acquire().await });
+            // For so long that the pauses are as long as they get.
+            tokio::time::sleep(Duration::from_millis(2500)).await;
+            let looks = raw.calls("pttl").await;
+            assert!(!waiting.is_finished(), "{value} holds it");
+            let _: u32 = raw.ask(&["DEL", "a"]).await;
+            let freed = Instant::now();
+            if soon {
+                let guard =
+                    within("it has the lock", Duration::from_secs(6), waiting).await.unwrap().unwrap();
+                let took = freed.elapsed();
+                assert_in_time!(took < Duration::from_millis(400), "{value}: after {took:?}");
+                assert!((10..=60).contains(&looks), "{value}: {looks} looks in 2.5 s");
+                released(guard).await;
+            } else {
+                // In the scripts of the attempts before and after it listens.
+                assert!(looks <= 2, "a holder of ours tells, so it is not asked for: {looks} looks");
+                waiting.abort();
+            }
+        }
     });
 }

@@ -6,6 +6,7 @@ mod access;
 mod acks;
 mod cluster;
 mod copies;
+mod failovers;
 mod fair;
 mod fair_model;
 mod fence;
@@ -18,6 +19,7 @@ mod redisson;
 mod sentinels;
 mod server;
 mod shards;
+#[cfg(feature = "tls")]
 mod tls;
 mod together;
 mod trouble;
@@ -69,6 +71,10 @@ rules! {
         a_user_without_info_is_told_the_role_all_the_same,
         a_list_is_no_node_of_redlock,
     }
+    failovers {
+        sentinels_replace_the_primary_again_and_again,
+        a_clusters_primaries_are_replaced_again_and_again,
+    }
     fair {
         processes_are_served_in_the_order_in_which_they_came,
         a_try_neither_queues_nor_passes_a_waiter,
@@ -87,9 +93,11 @@ rules! {
         tokens_are_compared_to_their_last_bit,
     }
     foreign {
-        what_no_lock_client_can_have_written_is_refused_and_left_alone,
+        a_key_that_is_no_lease_is_refused_and_left_alone,
         a_token_that_is_none_leaves_the_lock_free,
         another_librarys_lock_excludes_ours_and_the_other_way_round,
+        a_holder_that_tells_no_waiter_is_known_by_its_value,
+        a_waiter_has_soon_what_another_library_released_in_silence,
     }
     grant {
         a_token_rises_whatever_is_lost,
@@ -160,6 +168,7 @@ rules! {
         a_slot_that_has_come_back_is_listened_to_again,
         a_user_without_sharded_channels_releases_and_looks_instead_of_being_woken,
     }
+    #[cfg(feature = "tls")]
     tls {
         the_roots_and_the_clients_certificate_are_the_urls,
         sentinels_and_servers_are_reached_with_the_same_certificates,

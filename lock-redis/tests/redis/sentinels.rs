@@ -68,7 +68,7 @@ async fn promoted(servers: &RedisReplicas) -> usize {
 }
 
 /// On a connection of its own: the sentinels cut those to a server that they promote or demote.
-async fn is_primary(servers: &RedisReplicas, server: usize) -> redis::RedisResult<bool> {
+pub(crate) async fn is_primary(servers: &RedisReplicas, server: usize) -> redis::RedisResult<bool> {
     let mut raw = try_raw_at(servers.servers()[server].url()).await?;
     let info: String = raw.try_ask(&["INFO", "replication"]).await?;
     Ok(info.contains("role:master"))

@@ -17,8 +17,13 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 /// Runs a test to its end, or to its time limit.
 pub(crate) fn run(test: impl Future<Output = ()>) {
+    run_within(LIMIT, test);
+}
+
+/// Runs a test that takes longer than others.
+pub(crate) fn run_within(limit: Duration, test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    runtime.block_on(within("the test ends", LIMIT, test));
+    runtime.block_on(within("the test ends", limit, test));
     runtime.shutdown_background();
 }
 

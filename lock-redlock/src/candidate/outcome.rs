@@ -21,7 +21,9 @@ impl<N: Node> Candidate<N> {
         let majority = self.quorum.majority();
         if no.iter().any(|held| held.left.is_none()) {
             return Err(Error::rejected(
-                "the key has no expiry, so no lock client has written it; take another name or prefix, or delete the key",
+                "the key has no expiry: some clients write such a key when they take a lock without a timeout, as redis-py's \
+                 Lock does by default, and so do programs that keep other data there; have that client set a timeout, take \
+                 another name or prefix, or delete the key",
             ));
         }
         if !deferred && (yes + no.len() < majority || no.is_empty()) {

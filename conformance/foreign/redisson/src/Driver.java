@@ -46,7 +46,7 @@ public final class Driver {
     /** Connects, and answers lines until the input ends. */
     private static void serve(String[] arguments, PrintStream answers) throws Exception {
         if (arguments.length != 2) {
-            throw new IllegalArgumentException("two arguments: the server (host:port) or a cluster's members (host:port,...), and lock, fenced or spin");
+            throw new IllegalArgumentException("two arguments: the server (host:port) or a cluster's members (host:port,...), and lock, fenced, spin or fair");
         }
         Turns.Kind kind = Turns.Kind.valueOf(arguments[1].toUpperCase(Locale.ROOT));
         Driver driver = new Driver(kind, Redisson.create(config(arguments[0])));

@@ -9,7 +9,8 @@ interface Turns {
     enum Kind {
         LOCK,
         FENCED,
-        SPIN
+        SPIN,
+        FAIR
     }
 
     /** Waits for the lock. Returns a space and its token, or nothing if this kind has no token. */
@@ -27,6 +28,8 @@ interface Turns {
                 return plain(client.getLock(name));
             case SPIN:
                 return plain(client.getSpinLock(name));
+            case FAIR:
+                return plain(client.getFairLock(name));
             default:
                 return fenced(client.getFencedLock(name));
         }

@@ -31,6 +31,32 @@ pub async fn the_waiter_has_it_next(
     other.release(AWKWARD).await;
 }
 
+/// A client releases a lock. The other one, which waits, hears nothing of it, and has the lock when the lease is over that
+/// it has read.
+pub(crate) async fn the_waiter_looks_at_the_leases_end(
+    holder: &mut dyn Contender,
+    waiter: &mut dyn Contender,
+    looker: &mut Foreign,
+    lease: Duration,
+) {
+    let name = "unheard";
+    holder.ask(name).await;
+    holder.held().await;
+    waiter.ask(name).await;
+    // It looks twice before it waits.
+    for _ in 0..10 {
+        waits_for_a_turn(waiter, looker).await;
+    }
+    holder.release(name).await;
+    let released = Instant::now();
+    waiter.held().await;
+    let after = released.elapsed();
+    // The lease is renewed when a third of it is over.
+    assert!(after >= lease / 3, "{waiter} has heard of the release: it has the lock after {after:?}");
+    assert_in_time!(after <= lease + Duration::from_secs(1), "{waiter} has it after {after:?}");
+    waiter.release(name).await;
+}
+
 /// A client that holds a lock is killed. The other one, which waits, has the lock when the lease has ended, and not
 /// before.
 pub(crate) async fn a_killed_holder_keeps_it_for_its_lease(mut holder: Foreign, waiter: &mut dyn Contender) {
