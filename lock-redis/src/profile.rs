@@ -114,8 +114,8 @@ fn describe(server: String, promises: Promises, facts: &Facts, wakes: Wakes) -> 
             clock_step: CLOCK_STEP,
             kept: format!(
                 "{}{losses}; after a loss of data, or the promotion of a replica that lags, it rises only if the new \
-                 clock is not behind the last token; it need not rise from a primary to the replica that replaced it \
-                 while both answer",
+                 clock is not behind the last token; it need not rise from a primary to the replica that replaced it, \
+                 and may be the same, while both answer",
                 whose_tokens(layout)
             ),
         },

@@ -69,9 +69,11 @@ impl RedisReplicas {
     ///
     /// If there is none in time.
     pub fn primary(&self) -> io::Result<usize> {
-        together::one(&self.servers, "primary", |server| {
-            self.line(server, "role").as_deref() == Some("master")
-        })
+        together::one(&self.servers, "primary", |server| self.is_primary(server))
+    }
+
+    fn is_primary(&self, server: &Owned) -> bool {
+        self.line(server, "role").as_deref() == Some("master")
     }
 
     /// Waits until there is one primary, and each other server has all its data.
@@ -80,13 +82,26 @@ impl RedisReplicas {
     ///
     /// If that takes too long.
     pub fn become_whole(&self) -> io::Result<()> {
-        let primary = self.primary()?;
-        together::all(&self.servers, |server| {
-            let port = self.servers[primary].port();
+        // Which one is the primary may change meanwhile.
+        let whole = together::all(&self.servers, |server| {
+            let mut primaries = self.servers.iter().filter(|server| self.is_primary(server));
+            let (Some(primary), None) = (primaries.next(), primaries.next()) else { return false };
+            let port = primary.port();
             server.port() == port
                 || (self.line(server, "master_port") == Some(port.to_string())
                     && self.line(server, "master_link_status").as_deref() == Some("up"))
-        })
+        });
+        whole.map_err(|e| io::Error::new(e.kind(), format!("{e}: {}", self.state())))
+    }
+
+    /// Says what each server is, for a person.
+    fn state(&self) -> String {
+        let of = |server: &Owned| {
+            let [role, of, link] = ["role", "master_port", "master_link_status"]
+                .map(|line| self.line(server, line).unwrap_or_else(|| "-".to_owned()));
+            format!("{} is {role} of {of}, link {link}", server.port())
+        };
+        self.servers.iter().map(of).collect::<Vec<_>>().join("; ")
     }
 
     /// Makes a primary of this server. It no longer follows the primary that it had, which is not told.

@@ -16,6 +16,9 @@ use crate::server::raw_at;
 /// other one.
 const PAUSE: &str = "3000";
 
+/// After what time an administrator looks whether the failover was carried out.
+const AGAIN: Duration = Duration::from_millis(50);
+
 pub(super) struct Watched {
     servers: RedisReplicas,
     sentinels: RedisSentinels,
@@ -61,14 +64,19 @@ impl Copies for Watched {
         (0..self.servers().len()).filter(|server| *server != primary).collect()
     }
 
-    async fn switch(&self, _: usize, primary: usize, way: Way) {
+    async fn switch(&self, _: usize, old: usize, way: Way) {
         if way == Way::HandedOver {
-            let mut primary = raw_at(self.servers()[primary].url()).await;
+            let mut primary = raw_at(self.servers()[old].url()).await;
             let _: () = primary.ask(&["CLIENT", "PAUSE", PAUSE, "WRITE"]).await;
             self.servers.catch_up().unwrap();
         }
         let mut admin = raw_at(&format!("redis://{}", self.sentinels.members()[0].address())).await;
-        let _: () = admin.ask(&["SENTINEL", "FAILOVER", RedisSentinels::SERVICE]).await;
+        // A failover by command is given up, and not begun again, if no replica was heard of for a moment.
+        while !self.has_successor(0, old).await {
+            let _: redis::RedisResult<()> =
+                admin.try_ask(&["SENTINEL", "FAILOVER", RedisSentinels::SERVICE]).await;
+            tokio::time::sleep(AGAIN).await;
+        }
     }
 
     /// The old primary is told that it is a replica some time after the new one was promoted, also if that was done by
