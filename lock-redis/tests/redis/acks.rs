@@ -224,14 +224,19 @@ pub(crate) fn calls_of_one_moment_share_their_wait_and_keep_their_patience() {
         let waits = primary.calls("wait").await - before;
         assert!(waits <= 4, "{waits} for 64 attempts of one moment");
 
-        // One whose time is over does not end the wait of the others.
+        // One whose time is over does not end the wait of the others. Both are sent together, after the first.
         pause(&servers.servers()[1..]);
-        let mut hasty = claim_with(&client, "hasty", 20_000, Duration::from_millis(100));
+        let mut first = claim_with(&client, "first", 20_000, Duration::from_millis(60));
+        let mut hasty = claim_with(&client, "hasty", 20_000, Duration::from_millis(400));
         let mut patient = claim_with(&client, "patient", 20_000, Duration::from_secs(5));
-        let (hasty, patient, ()) = tokio::join!(hasty.attempt(), patient.attempt(), async {
-            tokio::time::sleep(Duration::from_millis(300)).await;
-            resume(&servers.servers()[1..]);
+        let (first, (hasty, patient, ())) = tokio::join!(first.attempt(), async {
+            until("the first is sent", async || primary.ask::<u32>(&["EXISTS", "first"]).await == 1).await;
+            tokio::join!(hasty.attempt(), patient.attempt(), async {
+                tokio::time::sleep(Duration::from_millis(800)).await;
+                resume(&servers.servers()[1..]);
+            })
         });
+        assert!(first.unwrap_err().is_transient());
         let error = hasty.unwrap_err();
         assert_eq!(error.kind(), NOT_DONE, "{error}");
         assert!(matches!(patient.unwrap(), Attempt::Granted(_)));
