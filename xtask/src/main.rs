@@ -25,6 +25,7 @@ mod nightly;
 #[path = "../../bench/peers/catalogue.rs"]
 mod peers;
 mod pins;
+mod publication;
 mod scratch;
 mod setup;
 mod steps;
