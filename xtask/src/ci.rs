@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use crate::api;
 use crate::cost;
+use crate::deny;
 use crate::documents;
 use crate::levels;
 use crate::mutants;
@@ -43,6 +44,8 @@ pub(crate) fn run() -> ExitCode {
     let everything = ["--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
     steps.step("the copy of etcd-client is what the original gives", etcd_client);
     steps.step("the crates can be published", || publication::check(&packages));
+    steps.step_if_possible("licences, duplicate versions and sources of what users build", deny::check);
+    steps.step_if_possible("known vulnerabilities of what users build", deny::check_advisories);
     steps.step("clippy", || command(&mut cargo("clippy", &everything)));
     for folder in ["xtask/etcd-client", "xtask/public-api", "conformance/foreign/rslock"] {
         apart(&mut steps, folder);
@@ -105,7 +108,9 @@ fn backends(packages: &[Package]) -> Result<(), String> {
             missing.push(format!("a dependency on {folder} that is a feature, in onelock/Cargo.toml"));
         }
     }
-    missing.extend(not_in_the_program(facade, program).map(|feature| format!("{feature} in {PROGRAM}/Cargo.toml")));
+    missing.extend(
+        not_in_the_program(facade, program).map(|feature| format!("{feature} in {PROGRAM}/Cargo.toml")),
+    );
     if missing.is_empty() { Ok(()) } else { Err(format!("missing: {}", missing.join(", "))) }
 }
 
@@ -150,7 +155,10 @@ mod tests {
             name: "x".to_owned(),
             features: features
                 .iter()
-                .map(|(name, turns_on)| Feature { name: (*name).to_owned(), turns_on: (*turns_on).to_owned() })
+                .map(|(name, turns_on)| Feature {
+                    name: (*name).to_owned(),
+                    turns_on: (*turns_on).to_owned(),
+                })
                 .collect(),
         };
         let facade = package(&[("a", "[]"), ("metrics", "[]"), ("b", "[]"), ("c", "[]")]);

@@ -7,6 +7,7 @@ mod beside;
 mod catalogue;
 mod ci;
 mod cost;
+mod deny;
 mod documents;
 #[allow(unreachable_pub, reason = "it is the suite's file, and public there")]
 #[path = "../../conformance/suite/src/environment.rs"]

@@ -6,10 +6,12 @@ use crate::steps::command;
 use crate::workspace::{Package, cargo, root};
 
 /// What the manifest of each published crate has.
-const MANIFEST: [&str; 5] = ["\ndescription = \"", "\nlicense", "\nrepository", "\nkeywords = [", "\ncategories = ["];
+const MANIFEST: [&str; 5] =
+    ["\ndescription = \"", "\nlicense", "\nrepository", "\nkeywords = [", "\ncategories = ["];
 
 /// What it has if the crate is a library, for docs.rs.
-const DOCS: &str = "[package.metadata.docs.rs]\nall-features = true\nrustdoc-args = [\"--cfg\", \"docsrs\"]\n";
+const DOCS: &str =
+    "[package.metadata.docs.rs]\nall-features = true\nrustdoc-args = [\"--cfg\", \"docsrs\"]\n";
 
 /// What makes docs.rs show of each item which feature it takes.
 const SHOWS_FEATURES: &str = "\n#![cfg_attr(docsrs, feature(doc_cfg))]\n";
@@ -37,7 +39,9 @@ fn missing_of(package: &Package) -> Result<Vec<String>, String> {
     let library = folder.join("src/lib.rs");
     if library.is_file() {
         missing.extend([DOCS].into_iter().filter(|text| !manifest.contains(text)));
-        missing.extend([SHOWS_FEATURES].into_iter().filter(|text| !read(&library).is_ok_and(|it| it.contains(text))));
+        missing.extend(
+            [SHOWS_FEATURES].into_iter().filter(|text| !read(&library).is_ok_and(|it| it.contains(text))),
+        );
     }
     Ok(missing.into_iter().map(|what| format!("{} lacks {}", package.folder, what.trim())).collect())
 }
@@ -61,14 +65,16 @@ mod tests {
 
     #[test]
     fn a_crate_for_users_says_what_it_is() {
-        let manifest = "[package]\nname = \"a\"\ndescription = \"A\"\nlicense = \"MIT\"\nkeywords = [\"b\"]\n";
+        let manifest =
+            "[package]\nname = \"a\"\ndescription = \"A\"\nlicense = \"MIT\"\nkeywords = [\"b\"]\n";
         assert_eq!(lacking(manifest), ["\nrepository", "\ncategories = ["]);
     }
 
     #[test]
     fn our_crates_say_what_they_are() {
         let packages = packages().expect("the manifests are readable");
-        let missing: Vec<_> = packages.iter().map(|package| missing_of(package).expect("it is readable")).collect();
+        let missing: Vec<_> =
+            packages.iter().map(|package| missing_of(package).expect("it is readable")).collect();
         assert_eq!(missing.concat(), [""; 0]);
     }
 
@@ -81,18 +87,21 @@ mod tests {
         });
         let mut published: Vec<_> = published.map(|package| package.name.as_str()).collect();
         published.sort_unstable();
-        assert_eq!(published, [
-            "lock-cli",
-            "lock-conformance",
-            "lock-core",
-            "lock-etcd",
-            "lock-memory",
-            "lock-mongo",
-            "lock-redis",
-            "lock-redlock",
-            "lock-sql",
-            "lock-zk",
-            "onelock"
-        ]);
+        assert_eq!(
+            published,
+            [
+                "lock-cli",
+                "lock-conformance",
+                "lock-core",
+                "lock-etcd",
+                "lock-memory",
+                "lock-mongo",
+                "lock-redis",
+                "lock-redlock",
+                "lock-sql",
+                "lock-zk",
+                "onelock"
+            ]
+        );
     }
 }

@@ -31,6 +31,8 @@ pub(crate) fn from(folder: &Path) -> Result<Files, Box<dyn Error>> {
         .emit_rerun_if_changed(false)
         .out_dir(&out)
         .compile_fds(described)?;
-    let file = |package: &str| Ok((format!("src/rpc/pb/{package}.rs"), fs::read(out.join(format!("{package}.rs")))?));
+    let file = |package: &str| {
+        Ok((format!("src/rpc/pb/{package}.rs"), fs::read(out.join(format!("{package}.rs")))?))
+    };
     PACKAGES.into_iter().map(file).collect()
 }
