@@ -8,6 +8,8 @@
 //! This page has what users of locks need. What backends need is in the module [`driver`]: they implement
 //! [`driver::Driver`] and [`driver::Claim`]. What is promised is written in `docs/semantics.md` of the repository.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod backoff;
 mod blocking;
 mod client;
@@ -54,3 +56,8 @@ pub use owner::{Label, MAX_LABEL, Owner, OwnerBytes};
 pub use random::Random;
 pub use reentrant::Reentrant;
 pub use token::FencingToken;
+
+/// Compiles the code of this crate's README together with the documentation's examples.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

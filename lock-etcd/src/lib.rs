@@ -21,6 +21,8 @@
 //! [`Client::info`] says what the cluster can promise. The fencing token is the key's create revision: at a resource
 //! that checks it ([`Fence`](lock_core::Fence)), it tells two holders apart even if clocks misbehave.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod answers;
 mod check;
 mod claim;
@@ -78,3 +80,8 @@ pub async fn connect(url: &str) -> Result<Client> {
 pub async fn connect_with(url: &str, options: Options) -> Result<Client> {
     Etcd::from_url(url)?.open(options).await
 }
+
+/// Compiles the code of this crate's README together with the documentation's examples.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -38,6 +38,8 @@
 //! like yours; your statements have to do what it asks of its server. [`wire`] is the interface between driver and
 //! server, where a simulation puts a network.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod host;
 pub mod lease;
 mod memory;
@@ -54,3 +56,8 @@ pub(crate) use memory::{LONGEST_TTL, SHORTEST_TTL};
 pub use memory::{Link, Memory};
 pub use registry::{connect, named};
 pub use time::{ServerClock, ServerTime};
+
+/// Compiles the code of this crate's README together with the documentation's examples.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -19,6 +19,8 @@
 //! [`Client::info`] says what the set or the server guarantees. The fencing token tells two holders apart, regardless
 //! of the clocks, at a resource that checks it. [`Fence`] is such a check.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod check;
 mod claim;
 mod claim_session;
@@ -76,3 +78,8 @@ pub async fn connect(url: &str) -> Result<Client> {
 pub async fn connect_with(url: &str, options: Options) -> Result<Client> {
     Mongo::from_url(url)?.open(options).await
 }
+
+/// Compiles the code of this crate's README together with the documentation's examples.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

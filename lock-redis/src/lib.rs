@@ -21,6 +21,8 @@
 //! loses (in a crash without a synced append-only file, in an asynchronous failover, by eviction) is lost for locks as
 //! well. Even then the token distinguishes two holders, at a resource that checks it, as [`FencedWrite`] does.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod acks;
 mod calls;
 mod check;
@@ -87,3 +89,8 @@ pub async fn connect(url: &str) -> Result<Client> {
 pub async fn connect_with(url: &str, options: Options) -> Result<Client> {
     Redis::from_url(url)?.open(options).await
 }
+
+/// Compiles the code of this crate's README together with the documentation's examples.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

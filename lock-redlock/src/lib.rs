@@ -18,6 +18,8 @@
 //! Brand-new servers have no votes for one `max_ttl`: they do not know whether a client holds a lock. With `lock init`
 //! an operator says that no client does.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod candidate;
 mod claim;
 mod driver;
@@ -71,3 +73,8 @@ pub async fn connect(url: &str) -> Result<Client> {
 pub async fn connect_with(url: &str, options: Options) -> Result<Client> {
     Redlock::from_url(url)?.open(options).await
 }
+
+/// Compiles the code of this crate's README together with the documentation's examples.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

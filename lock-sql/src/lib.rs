@@ -29,6 +29,8 @@
 //! [`Client::info`] and `docs/semantics.md` of the repository describe what each backend promises, and under which
 //! conditions: for SQLite, for example, on which file systems.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod claim;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
@@ -59,3 +61,8 @@ pub use fence::FenceError;
 pub use lock_core::{Client, Options, Result};
 #[doc(inline)]
 pub use sqlx;
+
+/// Compiles the code of this crate's README together with the documentation's examples.
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -21,6 +21,8 @@
 //! of the session. [`Client::info`] says under which assumption. The fencing token is the czxid of the holder's node
 //! (the number of the transaction that made the node), which rises regardless of the clocks.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod check;
 mod claim;
 mod deadlines;
@@ -77,3 +79,8 @@ pub async fn connect(url: &str) -> Result<Client> {
 pub async fn connect_with(url: &str, options: Options) -> Result<Client> {
     ZooKeeper::from_url(url)?.open(options).await
 }
+
+/// Compiles the code of this crate's README together with the documentation's examples.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -31,6 +31,8 @@
 //! `docs/semantics.md` in the repository says what is promised, and under which assumptions. [`Client::info`] says it
 //! for the connected server.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod backends;
 #[cfg(all(doctest, feature = "memory", feature = "redis", feature = "sqlite"))]
 mod guide;
@@ -122,3 +124,8 @@ pub fn schema(url: &str) -> Result<String> {
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;
+
+/// Compiles the code of this crate's README together with the documentation's examples.
+#[cfg(all(doctest, feature = "memory"))]
+#[doc = include_str!("../README.md")]
+struct CrateReadme;

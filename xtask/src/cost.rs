@@ -1,4 +1,4 @@
-//! Checks what a further backend costs outside of its own folder: five lines in three files, or fewer. One backend
+//! Checks what a further backend costs outside of its own folder: six lines in four files, or fewer. One backend
 //! stands for all, and every line that names it is counted, in all files that are needed to build the library and the
 //! program.
 
@@ -12,11 +12,13 @@ const FOLDER: &str = "lock-etcd";
 const WORDS: [&str; 4] = ["lock-etcd", "lock_etcd", "etcd", "etcds"];
 
 /// The lines that a backend costs.
-const ALLOWED: [(&str, usize); 3] = [
+const ALLOWED: [(&str, usize); 4] = [
     // The dependency, which is the feature, too; its places in `all-servers`, and in `tls` where encryption is optional.
     ("onelock/Cargo.toml", 3),
     // Its schemes, its module, and how it is opened.
     ("onelock/src/backends.rs", 1),
+    // The program's feature, by which it is built for this server alone.
+    ("lock-cli/Cargo.toml", 1),
     // Its row in the table. Sentences about a server are not counted.
     ("README.md", 1),
 ];
@@ -112,7 +114,7 @@ mod tests {
             let text = read(&root().join(file)).expect("it is there");
             assert_eq!(naming(file, &text).len(), lines, "{file}");
         }
-        assert_eq!(ALLOWED.map(|(_, lines)| lines).iter().sum::<usize>(), 5);
+        assert_eq!(ALLOWED.map(|(_, lines)| lines).iter().sum::<usize>(), 6);
         for file in ["Cargo.toml", "lock-cli/src/args/server.rs"] {
             assert!(files.iter().any(|counted| counted == file), "{file} is not counted");
         }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::workspace::root;
+use crate::workspace::{packages, root};
 
 /// The folder of the guide's pages.
 const GUIDE: &str = "docs/guide";
@@ -64,6 +64,8 @@ fn documents() -> Result<Vec<PathBuf>, String> {
     for folder in ["", "docs", "docs/decisions", GUIDE, "docs/protocols", "bench"] {
         found.extend(files(&root().join(folder), "md")?);
     }
+    let readmes = packages()?.into_iter().map(|package| root().join(package.folder).join("README.md"));
+    found.extend(readmes.filter(|readme| readme.is_file() && !found.contains(readme)).collect::<Vec<_>>());
     Ok(found)
 }
 

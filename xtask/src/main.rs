@@ -7,6 +7,7 @@ mod beside;
 mod catalogue;
 mod ci;
 mod cost;
+mod deny;
 mod documents;
 #[allow(unreachable_pub, reason = "it is the suite's file, and public there")]
 #[path = "../../conformance/suite/src/environment.rs"]
@@ -25,6 +26,7 @@ mod nightly;
 #[path = "../../bench/peers/catalogue.rs"]
 mod peers;
 mod pins;
+mod publication;
 mod scratch;
 mod setup;
 mod steps;

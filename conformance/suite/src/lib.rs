@@ -7,6 +7,8 @@
 //! The suite starts no server. For servers that are programs or containers on this machine, `lock-test-servers` has a
 //! harness.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod bounds;
 mod case;
 mod cases;
