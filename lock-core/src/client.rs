@@ -12,6 +12,7 @@ use crate::driver::{Context, Driver, Finding, Info};
 use crate::error::{Error, Result};
 use crate::events::Events;
 use crate::home::{Home, SuspendWatch};
+use crate::human_duration::HumanDuration;
 use crate::life::{LONGEST_PATIENCE, Shared};
 use crate::local_queue::LocalQueues;
 use crate::lock::DEFAULT_TTL;
@@ -183,7 +184,8 @@ impl Options {
     {
         if self.patience.is_some_and(|patience| patience < LEAST_PATIENCE) {
             return Err(Error::invalid(format!(
-                "the patience must be at least {LEAST_PATIENCE:?}: a request needs time for its answer"
+                "the patience must be at least {}: a request needs time for its answer",
+                HumanDuration(LEAST_PATIENCE)
             )));
         }
         let home = match self.runs_on {

@@ -20,6 +20,7 @@ mod events;
 mod fence;
 mod guard;
 mod home;
+mod human_duration;
 mod life;
 mod local_queue;
 mod location;

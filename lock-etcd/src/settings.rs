@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use etcd_client::ConnectOptions;
-use lock_core::driver::{CommonParameters, Host, Location, Login, Opening, Prefix};
+use lock_core::driver::{CommonParameters, Host, HumanDuration, Location, Login, Opening, Prefix};
 use lock_core::{Client, Error, Options, Result};
 
 use crate::driver::EtcdDriver;
@@ -130,7 +130,8 @@ impl Etcd {
     pub fn election(mut self, timeout: Duration) -> Result<Etcd> {
         if !(Duration::from_millis(10)..=Duration::from_secs(50)).contains(&timeout) {
             return Err(Error::invalid(format!(
-                "etcd's election timeout must be 10 ms to 50 s, not {timeout:?}"
+                "etcd's election timeout must be 10 ms to 50 s, not {}",
+                HumanDuration(timeout)
             )));
         }
         self.election = timeout;

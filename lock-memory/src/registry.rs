@@ -51,6 +51,8 @@ pub async fn connect(url: &str, options: Options) -> Result<Client> {
 ///
 /// `Invalid` unless the scheme is `memory://`, `memory+queue://` or `memory+register://`.
 pub fn named(base: &str) -> Result<Memory> {
+    let location = Location::parse(base)?;
+    let base = location.base();
     let (begin, name): (fn() -> Memory, _) = match base.split_once("://") {
         Some(("memory", name)) => (Memory::new, name),
         Some(("memory+queue", name)) => (Memory::queue, name),

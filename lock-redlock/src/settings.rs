@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::driver::{CommonParameters, Location, Opening, Prefix};
+use lock_core::driver::{CommonParameters, HumanDuration, Location, Opening, Prefix};
 use lock_core::{Client, Error, ErrorKind, Options, Result};
 use lock_redis::Redis;
 
@@ -123,7 +123,8 @@ impl Redlock {
         let allowed = Duration::from_millis(100)..=Duration::from_secs(24 * 3600);
         if !allowed.contains(&max_ttl) || !max_ttl.subsec_nanos().is_multiple_of(1_000_000) {
             return Err(Error::invalid(format!(
-                "max_ttl={max_ttl:?}: from 100 ms to a day, in whole milliseconds"
+                "max_ttl is {}; it must be from 100 ms to a day, in whole milliseconds",
+                HumanDuration(max_ttl)
             )));
         }
         self.max_ttl = max_ttl;
@@ -137,7 +138,10 @@ impl Redlock {
     /// `Invalid` unless it is from 1 ms to 5 s.
     pub fn node_patience(mut self, patience: Duration) -> Result<Redlock> {
         if !(Duration::from_millis(1)..=Duration::from_secs(5)).contains(&patience) {
-            return Err(Error::invalid(format!("node_patience={patience:?}: from 1 ms to 5 s")));
+            return Err(Error::invalid(format!(
+                "node_patience is {}; it must be from 1 ms to 5 s",
+                HumanDuration(patience)
+            )));
         }
         self.node_patience = patience;
         Ok(self)

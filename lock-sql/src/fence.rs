@@ -2,6 +2,8 @@
 
 use lock_core::{FencingToken, Stale};
 
+use crate::said::Said;
+
 /// Why a fence did not accept a token, or may not have accepted it.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -35,7 +37,7 @@ impl std::fmt::Display for FenceError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             FenceError::Stale(stale) => stale.fmt(f),
-            FenceError::Sqlx(error) => write!(f, "the fence could not be checked: {error}"),
+            FenceError::Sqlx(error) => write!(f, "the fence could not be checked: {}", Said(error)),
         }
     }
 }

@@ -43,6 +43,8 @@ mod on_first_use;
 pub mod postgres;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod row;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+mod said;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod server;
 #[cfg(feature = "sqlite")]

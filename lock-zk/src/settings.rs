@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::driver::{CommonParameters, Host, Location, Login, Opening, Prefix, unescape};
+use lock_core::driver::{CommonParameters, Host, HumanDuration, Location, Login, Opening, Prefix, unescape};
 use lock_core::{Client, Error, Options, Result};
 use zookeeper_client::{Client as ZkClient, Connector};
 
@@ -86,7 +86,7 @@ impl ZooKeeper {
         let reach = Reach { servers: cluster.join(","), hosts: servers.join(","), login, tls, silence };
         let tick = url.take_duration("tick")?.unwrap_or(TICK);
         if tick < SHORTEST_TICK {
-            return Err(Error::invalid(format!("a tick is {SHORTEST_TICK:?} at least")));
+            return Err(Error::invalid(format!("a tick is {} at least", HumanDuration(SHORTEST_TICK))));
         }
         let zookeeper =
             ZooKeeper { reach, chroot: parse_chroot(url.path())?, common: url.take_common()?, tick };

@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use crate::human_duration::HumanDuration;
 use crate::name::Name;
 
 /// What a backend guarantees and can do, as found on the connected server.
@@ -116,14 +117,14 @@ impl fmt::Display for Fencing {
             Fencing::Always => f.write_str("rises always"),
             Fencing::WhileDataIsKept { clock_step, kept } => {
                 write!(f, "rises while the server keeps its data and no reading of its clock is more than ")?;
-                write!(f, "{clock_step:?} below an earlier one ({kept})")
+                write!(f, "{} below an earlier one ({kept})", HumanDuration(*clock_step))
             }
             Fencing::WhileAMajorityKeepsItsData { clock_step, and } => {
                 write!(
                     f,
                     "rises while a majority of the servers keep their data, no reading of one of their clocks "
                 )?;
-                write!(f, "is more than {clock_step:?} below an earlier one, and {and}")
+                write!(f, "is more than {} below an earlier one, and {and}", HumanDuration(*clock_step))
             }
             Fencing::UntilAMajorityLosesItsData { and } => {
                 write!(

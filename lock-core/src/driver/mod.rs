@@ -38,6 +38,7 @@ use crate::name::Name;
 pub use crate::clock::{Time, Timer};
 pub use crate::ending::LossReason;
 pub use crate::entry::Entry;
+pub use crate::human_duration::HumanDuration;
 pub use crate::location::{
     CertificateNames, Certificates, ClientCertificate, CommonParameters, Host, Location, Login, Opening,
     PemBlock, PemFile, unescape,

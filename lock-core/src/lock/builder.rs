@@ -8,6 +8,7 @@ use super::{DEFAULT_TTL, Lock};
 use crate::driver::{Lease, Mode};
 use crate::error::{Error, Result};
 use crate::home::Home;
+use crate::human_duration::HumanDuration;
 use crate::life::{Shared, Terms, less_margin};
 use crate::name::Name;
 use crate::owner::Label;
@@ -127,7 +128,9 @@ impl LockBuilder {
             && least > most
         {
             return Err(invalid(Error::invalid(format!(
-                "min_hold ({least:?}) is more than max_hold ({most:?})"
+                "min_hold ({}) is more than max_hold ({})",
+                HumanDuration(least),
+                HumanDuration(most)
             ))));
         }
         let lasts = lasts(ttl, shared.driver.info().lease);
@@ -136,8 +139,11 @@ impl LockBuilder {
             && least >= lasts
         {
             return Err(invalid(Error::invalid(format!(
-                "min_hold ({least:?}) must be less than the time for which a fixed lease of {ttl:?} certainly lasts ({lasts:?}): ask \
-                 for a longer ttl, or let the lock be renewed"
+                "min_hold ({}) must be less than the time for which a fixed lease of {} certainly lasts ({}): ask for a \
+                 longer ttl, or let the lock be renewed",
+                HumanDuration(least),
+                HumanDuration(ttl),
+                HumanDuration(lasts)
             ))));
         }
         let label = self.label.unwrap_or_else(|| shared.label.clone());

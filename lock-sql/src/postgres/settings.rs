@@ -10,6 +10,7 @@ use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use super::schema;
 use super::table::PostgresTable;
 use crate::driver::SqlDriver;
+use crate::said::Said;
 use crate::server::{Certificates, Parameters};
 
 /// A PostgreSQL server, and how to reach it.
@@ -82,7 +83,7 @@ impl Postgres {
         let passed_on = url.take_query(&DRIVERS);
         let options: PgConnectOptions = format!("{}?{passed_on}", url.base())
             .parse()
-            .map_err(|e: sqlx::Error| Error::invalid(format!("not a PostgreSQL URL: {e}")).with_source(e))?;
+            .map_err(|e: sqlx::Error| Error::invalid(format!("not a PostgreSQL URL: {}", Said(&e))).with_source(e))?;
         url.finish(&format!("{}, sslmode, {}", Parameters::KNOWN, DRIVERS.join(", ")))?;
         let options = encrypted(options.disable_statement_logging(), mode, certificates)?;
         Ok(Postgres { options, parameters })
