@@ -44,6 +44,7 @@ use crate::owner::OwnerBytes;
 /// # Panics
 ///
 /// Inside async code. So do all calls whose names begin with `blocking`, because they would stop other tasks.
+#[track_caller]
 pub fn blocking_open(
     options: Options,
     connect: impl AsyncFnOnce(Options) -> Result<Client>,
@@ -67,6 +68,7 @@ impl Client {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_check(&self) -> Result<Vec<Finding>> {
         self.home.wait_for(self.check())
     }
@@ -80,6 +82,7 @@ impl Client {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_init(&self) -> Result<String> {
         self.home.wait_for(self.init())
     }
@@ -89,6 +92,7 @@ impl Client {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_shutdown(&self, limit: Duration) -> usize {
         self.home.wait_for(self.shutdown(limit))
     }
@@ -106,6 +110,7 @@ impl Lock {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_acquire(&self) -> Result<Guard> {
         self.home().wait_for(self.acquire())
     }
@@ -119,6 +124,7 @@ impl Lock {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_try_acquire(&self) -> Result<Option<Guard>> {
         self.home().wait_for(self.try_acquire())
     }
@@ -134,6 +140,7 @@ impl Lock {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_run<T>(&self, work: impl FnOnce(&Guard) -> T) -> Result<T> {
         finish(self.blocking_acquire()?, work)
     }
@@ -149,6 +156,7 @@ impl Lock {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_try_run<T>(&self, work: impl FnOnce(&Guard) -> T) -> Result<Option<T>> {
         match self.blocking_try_acquire()? {
             Some(guard) => finish(guard, work).map(Some),
@@ -165,6 +173,7 @@ impl Lock {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_inspect(&self) -> Result<Inspection> {
         self.home().wait_for(self.inspect())
     }
@@ -178,11 +187,13 @@ impl Lock {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_revoke(&self, holder: &OwnerBytes, when: When) -> Result<Revoked> {
         self.home().wait_for(self.revoke(holder, when))
     }
 }
 
+#[track_caller]
 fn finish<T>(guard: Guard, work: impl FnOnce(&Guard) -> T) -> Result<T> {
     let out = work(&guard);
     let held = guard.check();
@@ -198,6 +209,7 @@ impl Guard {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_lost(&self, limit: Duration) -> Option<LossReason> {
         let clock = self.clock();
         self.home().wait_for(clock.until(clock.now() + limit, self.lost()))
@@ -212,6 +224,7 @@ impl Guard {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_renew(&self, ttl: Duration) -> Result<Duration> {
         self.home().wait_for(self.renew(ttl))
     }
@@ -221,6 +234,7 @@ impl Guard {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_release(self) -> Ending {
         let home = self.home().clone();
         home.wait_for(self.release())
@@ -239,6 +253,7 @@ impl MultiLock {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_acquire(&self) -> Result<MultiGuard> {
         self.first().home().wait_for(self.acquire())
     }
@@ -252,6 +267,7 @@ impl MultiLock {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_try_acquire(&self) -> Result<Option<MultiGuard>> {
         self.first().home().wait_for(self.try_acquire())
     }
@@ -266,6 +282,7 @@ impl MultiLock {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_run<T>(&self, work: impl FnOnce(&MultiGuard) -> T) -> Result<T> {
         let guard = self.blocking_acquire()?;
         let out = work(&guard);
@@ -284,6 +301,7 @@ impl MultiGuard {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_lost(&self, limit: Duration) -> Option<(&Name, LossReason)> {
         let first = self.first();
         let clock = first.clock();
@@ -299,6 +317,7 @@ impl MultiGuard {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_renew(&self, ttl: Duration) -> Result<Duration> {
         self.first().home().wait_for(self.renew(ttl))
     }
@@ -308,6 +327,7 @@ impl MultiGuard {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_release(self) -> Ending {
         let home = self.first().home().clone();
         home.wait_for(self.release())

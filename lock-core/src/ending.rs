@@ -63,7 +63,14 @@ impl LossReason {
 
     /// Returns the error for a caller that needs the lost lock.
     pub(crate) fn to_error(self) -> Error {
-        Error::lost(format!("the lock was lost: {self}"))
+        let advice = match self {
+            LossReason::Expired => {
+                "; the server did not answer, or code that blocks kept this client's runtime from renewing (see \
+                 Options::dedicated)"
+            }
+            _ => "",
+        };
+        Error::lost(format!("the lock was lost: {self}{advice}"))
     }
 }
 

@@ -120,6 +120,12 @@ impl Error {
         self
     }
 
+    /// Adds `more` to the end of the message.
+    pub(crate) fn and_says(mut self, more: &str) -> Error {
+        self.0.message.push_str(more);
+        self
+    }
+
     /// Adds the holder that the caller waited for.
     pub(crate) fn with_holder(mut self, holder: Entry) -> Error {
         self.0.holder = Some(holder);

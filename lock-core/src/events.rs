@@ -165,7 +165,7 @@ impl Events {
             Event::Trouble { name, operation, error } => {
                 tracing::warn!(backend, %name, operation, %error, "lock server trouble");
             }
-            Event::Jumped { by } => tracing::warn!(backend, ?by, "time jumped ahead"),
+            Event::Jumped { by } => tracing::warn!(backend, ?by, "{JUMPED}"),
         }
     }
 
@@ -209,6 +209,11 @@ impl Events {
     }
 }
 
+/// What may have kept the client's tasks from running, and what helps.
+const JUMPED: &str = "time jumped ahead: the machine was suspended, the process was stopped, or code that blocks its \
+                      thread kept the runtime from running; a client with a thread of its own (Options::dedicated) goes \
+                      on renewing beside such code";
+
 impl Refusal {
     /// Returns one lower-case word: the value of the metric's label.
     pub fn as_str(self) -> &'static str {
@@ -221,7 +226,7 @@ impl Refusal {
 }
 
 /// Returns the message of a panic.
-fn panic_message(panic: &(dyn Any + Send)) -> String {
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message").to_owned()
 }

@@ -27,6 +27,7 @@ mod location;
 mod lock;
 mod multi;
 mod name;
+mod opening;
 mod options;
 mod os;
 mod owner;

@@ -31,7 +31,7 @@ pub struct Etcd {
 const PORT: u16 = 2379;
 /// etcd's own default for `--election-timeout`.
 const ELECTION: Duration = Duration::from_secs(1);
-const PARAMETERS: &str = "prefix, patience, lazy, election, user, pass; with etcds:// also ca, cert, key";
+const PARAMETERS: &str = "prefix, patience, connect_wait, lazy, election, user, pass; with etcds:// also ca, cert, key";
 
 impl Etcd {
     /// A cluster with members at these addresses, `host[:port]` or `http[s]://host[:port]`.
@@ -163,7 +163,7 @@ impl Etcd {
     /// background, for at most the patience.
     pub async fn open(self, options: Options) -> Result<Client> {
         let (options, address) = (self.common.apply_to(options), self.address());
-        options.open("etcd", &address, |context| EtcdDriver::open(self, context)).await
+        options.open("etcd", &address, |context| EtcdDriver::open(self.clone(), context)).await
     }
 
     /// Returns the members' addresses for users, without user and password.

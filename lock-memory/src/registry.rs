@@ -12,7 +12,7 @@ use crate::memory::Memory;
 /// The servers live as long as the process, and so does what is locked on them.
 static SERVERS: Mutex<BTreeMap<String, Memory>> = Mutex::new(BTreeMap::new());
 
-const PARAMETERS: &str = "prefix, patience, lazy";
+const PARAMETERS: &str = "prefix, patience, connect_wait, lazy";
 
 /// Opens a client of the server that `url` names. The server is created when it is first named in this process.
 ///

@@ -39,7 +39,7 @@ enum Reach {
 pub(crate) const DATABASE: &str = "onelock";
 pub(crate) const COLLECTION: &str = "onelock_locks";
 
-const OURS: [&str; 7] = ["prefix", "patience", "lazy", "collection", "ca", "cert", "key"];
+const OURS: [&str; 8] = ["prefix", "patience", "connect_wait", "lazy", "collection", "ca", "cert", "key"];
 
 impl Mongo {
     /// Reads a URL: `mongodb://[user:password@]host[:port][,…][/database][?…]`, or `mongodb+srv://…` with the feature
@@ -137,7 +137,7 @@ impl Mongo {
     /// Cancel safe: if the future is dropped, no client is left. The collection may have been created.
     pub async fn open(self, options: Options) -> Result<Client> {
         let (options, address) = (self.common.apply_to(options), self.address());
-        options.open("mongodb", &address, |context| MongoDriver::open(self, context)).await
+        options.open("mongodb", &address, |context| MongoDriver::open(self.clone(), context)).await
     }
 
     /// Returns the server's address for display, without user and password.

@@ -29,7 +29,7 @@ pub struct Redis {
     pub(crate) acks: Option<NonZeroU8>,
 }
 
-const PARAMETERS: &str = "prefix, patience, lazy, layout, fenced, fair, grace, ack; with rediss:// also ca, cert, key; with unix:// also db, user, pass; with \
+const PARAMETERS: &str = "prefix, patience, connect_wait, lazy, layout, fenced, fair, grace, ack; with rediss:// also ca, cert, key; with unix:// also db, user, pass; with \
      redis+sentinel:// also sentinel_user, sentinel_password";
 
 impl Redis {
@@ -132,10 +132,10 @@ impl Redis {
         let (options, address) = (self.common.apply_to(options), self.address());
         match self.servers.clone() {
             Servers::Cluster(named) => {
-                options.open("redis", &address, |context| ClusterDriver::open(self, named, context)).await
+                options.open("redis", &address, |context| ClusterDriver::open(self.clone(), named.clone(), context)).await
             }
             Servers::One(_) | Servers::Copies(_) | Servers::Watched(_) => {
-                options.open("redis", &address, |context| RedisDriver::open(self, context)).await
+                options.open("redis", &address, |context| RedisDriver::open(self.clone(), context)).await
             }
         }
     }

@@ -37,7 +37,7 @@ const MOST_NODES: usize = 15;
 const PORT: u16 = 6379;
 
 const PARAMETERS: &str =
-    "max_ttl, node_patience, prefix, patience, lazy; with redlocks:// also ca, cert, key";
+    "max_ttl, node_patience, prefix, patience, connect_wait, lazy; with redlocks:// also ca, cert, key";
 
 impl Redlock {
     /// Parses a URL: `redlock://[user:password@]host1[:port],host2[:port],…[/db]`; `redlocks://…` for TLS.
@@ -174,7 +174,7 @@ impl Redlock {
     /// If the future is dropped, no client is opened. Connecting may go on in the background, for one patience at most.
     pub async fn open(self, options: Options) -> Result<Client> {
         let (options, address) = (self.common.apply_to(options), self.address());
-        options.open("redlock", &address, |context| RedlockDriver::open(self, context)).await
+        options.open("redlock", &address, |context| RedlockDriver::open(self.clone(), context)).await
     }
 
     /// Returns the servers' addresses, for people; without user and password.

@@ -47,7 +47,7 @@ const SHORTEST_TICK: Duration = Duration::from_millis(1);
 /// Longer folders leave no room for names in a request.
 const LONGEST_CHROOT: usize = 4096;
 const PORT: u16 = 2181;
-const PARAMETERS: &str = "prefix, patience, lazy, tick, ca, cert, key";
+const PARAMETERS: &str = "prefix, patience, connect_wait, lazy, tick, ca, cert, key";
 
 impl ZooKeeper {
     /// The folder of the locks if the URL names none.
@@ -129,7 +129,7 @@ impl ZooKeeper {
     /// Cancel safe: if the future is dropped, no client is left.
     pub async fn open(self, options: Options) -> Result<Client> {
         let (options, address) = (self.common.apply_to(options), self.address());
-        options.open("zookeeper", &address, |context| ZkDriver::open(self, context)).await
+        options.open("zookeeper", &address, |context| ZkDriver::open(self.clone(), context)).await
     }
 
     /// Returns the ensemble's address for display, without user and password.

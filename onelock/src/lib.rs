@@ -102,6 +102,7 @@ pub async fn connect_with(url: &str, options: Options) -> Result<Client> {
 /// # Panics
 ///
 /// Panics when called inside async code.
+#[track_caller]
 pub fn blocking_connect(url: &str) -> Result<Client> {
     lock_core::blocking_open(Options::default(), async |options| connect_with(url, options).await)
 }

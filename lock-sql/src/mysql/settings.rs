@@ -134,12 +134,8 @@ impl MySql {
         if self.table_name().schema().is_none() {
             return Err(Error::rejected(NO_DATABASE));
         }
-        let (address, server) = (self.address(), self.address());
-        let open = |context: Context| async move {
-            let (name, opening) = (self.table_name(), self.parameters.common.opening);
-            SqlDriver::open(MySqlTable::new(self, name, &server, context.patience)?, opening, context).await
-        };
-        options.open("mysql", &address, open).await
+        let address = self.address();
+        options.open("mysql", &address, |context| open(self.clone(), context)).await
     }
 
     /// The table with its database. A session may begin in another database (`init_connect`, a proxy).
@@ -161,6 +157,11 @@ impl MySql {
             }
         }
     }
+}
+
+async fn open(mysql: MySql, context: Context) -> Result<SqlDriver<MySqlTable>> {
+    let (name, opening, server) = (mysql.table_name(), mysql.parameters.common.opening, mysql.address());
+    SqlDriver::open(MySqlTable::new(mysql, name, &server, context.patience)?, opening, context).await
 }
 
 impl From<MySqlConnectOptions> for MySql {

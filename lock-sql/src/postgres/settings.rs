@@ -158,8 +158,7 @@ impl Postgres {
     /// If the future is dropped, no client remains. The table of locks may have been created all the same.
     pub async fn open(self, options: Options) -> Result<Client> {
         let (options, address) = (self.parameters.common.apply_to(options), self.address());
-        let server = address.clone();
-        options.open("postgres", &address, |context| open(self, context, server)).await
+        options.open("postgres", &address, |context| open(self.clone(), context, address.clone())).await
     }
 
     /// The server for messages: its address, and the database and the table of the locks; without the user. Where it

@@ -44,7 +44,7 @@ pub(crate) enum BootId {
     OfTheContainer,
 }
 
-const PARAMETERS: &str = "prefix, patience, lazy, fs, boot";
+const PARAMETERS: &str = "prefix, patience, connect_wait, lazy, fs, boot";
 
 impl Sqlite {
     /// Reads a URL: `sqlite:///absolute/path.db`, or `sqlite:relative.db`, which is relative to the process's folder.
@@ -152,7 +152,7 @@ impl Sqlite {
             ));
         }
         let file = self.options.get_filename().display().to_string();
-        options.open("sqlite", &file, |context| open(self, context)).await
+        options.open("sqlite", &file, |context| open(self.clone(), context)).await
     }
 }
 

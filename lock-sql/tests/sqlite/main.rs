@@ -53,6 +53,7 @@ rules! {
     }
     opening {
         opening_opens_the_file_unless_it_is_lazy,
+        opening_waits_for_a_file_that_another_process_keeps_locked,
         the_file_is_created_and_its_folder_is_not,
         what_is_no_database_is_left_alone,
         a_damaged_file_is_said_to_be_damaged,
