@@ -114,6 +114,24 @@ impl Fence {
         CREATE
     }
 
+    /// Returns the statement that [`accept`](Self::accept) runs, for transactions of another driver.
+    ///
+    /// `$1` is the name of the resource, a `bytea`; `$2` is the token, a `bigint`. The answer is one row with one column,
+    /// a `bigint`: the highest token. If that is more than `$2`, the token is stale: roll the transaction back.
+    ///
+    /// ```
+    /// use lock_sql::postgres::Fence;
+    ///
+    /// // With tokio-postgres:
+    /// // let row = transaction.query_one(fence.statement(), &[&b"reports".as_slice(), &token]).await?;
+    /// // if row.get::<_, i64>(0) > token { return Err(…) }
+    /// let fence = Fence::new("reports");
+    /// assert!(fence.statement().contains("public.onelock_fences"));
+    /// ```
+    pub fn statement(&self) -> &str {
+        &self.accept
+    }
+
     /// Accepts `token` in the transaction that `connection` is in, unless a higher one was accepted before.
     ///
     /// Outside a transaction, the answer only says what was true at that moment.

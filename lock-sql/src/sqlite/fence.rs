@@ -70,6 +70,24 @@ impl Fence {
         CREATE
     }
 
+    /// Returns the statement that [`accept`](Self::accept) runs, for transactions of another driver.
+    ///
+    /// `?1` is the name of the resource, a blob; `?2` is the token, an integer. The answer is one row with one column, an
+    /// integer: the highest token. If that is more than `?2`, the token is stale: roll the transaction back.
+    ///
+    /// ```
+    /// use lock_sql::sqlite::Fence;
+    ///
+    /// // With diesel:
+    /// // let accept = sql_query(fence.statement()).bind::<Binary, _>(b"reports").bind::<BigInt, _>(token);
+    /// // if accept.get_result::<Highest>(connection)?.token > token { return Err(…) }
+    /// let fence = Fence::new("reports");
+    /// assert!(fence.statement().contains("onelock_fences"));
+    /// ```
+    pub fn statement(&self) -> &str {
+        ACCEPT
+    }
+
     /// Accepts `token` in the transaction that `connection` is in, unless a higher one was accepted before.
     ///
     /// Outside a transaction, the answer only says what was true at that moment.

@@ -99,8 +99,14 @@ rules! {
     }
 }
 
+/// Tests that are not run if the programs with other drivers are missing.
+const WITH_OTHER_DRIVERS: [(&str, fn() -> Result<(), String>); 1] =
+    [("fence::the_statement_is_every_drivers", fence::the_statement_is_every_drivers)];
+
 fn main() -> ExitCode {
-    libtest_mimic::run(&Arguments::from_args(), rules::judged("the rules of sqlite", tests())).exit_code()
+    let mut trials = rules::judged("the rules of sqlite", tests());
+    trials.extend(rules::judged("the rules of sqlite", WITH_OTHER_DRIVERS));
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
 /// Runs a test on two threads; SQLite has more of its own.
