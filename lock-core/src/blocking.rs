@@ -24,10 +24,11 @@ use crate::owner::OwnerBytes;
 /// `connect` is the function of any backend. It gets `options` with a [dedicated](Options::dedicated) thread.
 ///
 /// ```
+/// # use lock_core as onelock;
 /// # fn example(connect: impl AsyncFnOnce(lock_core::Options) -> lock_core::Result<lock_core::Client>) {
 /// # let work = || ();
 /// # let _ = (|| -> lock_core::Result<()> {
-/// let client = lock_core::blocking_open(Default::default(), connect)?;
+/// let client = onelock::blocking_open(Default::default(), connect)?;
 /// let lock = client.lock("ledger").build()?;
 /// let guard = lock.blocking_acquire()?;
 /// work();

@@ -27,22 +27,6 @@ pub struct Client {
 }
 
 impl Client {
-    /// Opens a client of `driver` on the current tokio runtime, with default options.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) outside of a tokio runtime, and in one without timers.
-    pub fn new(driver: impl Driver) -> Result<Client> {
-        let options = Options::default();
-        let home = Home::current(&options.the_clock())?;
-        Ok(Client::start(Arc::new(driver), options, home))
-    }
-
-    /// Returns the default options, to set others and open a client with them.
-    pub fn options() -> Options {
-        Options::default()
-    }
-
     /// Starts to build a lock with this name. The builder sets its terms.
     pub fn lock(&self, name: impl Into<String>) -> LockBuilder {
         LockBuilder::new(self.shared.clone(), self.home.clone(), name.into())
@@ -91,16 +75,6 @@ impl Client {
         outcome.map_err(|e| self.shared.at("init", None, e))
     }
 
-    /// Returns the driver, for code that makes the contract's calls itself, such as the conformance suite.
-    pub fn driver(&self) -> &Arc<dyn Driver> {
-        &self.shared.driver
-    }
-
-    /// Returns the client's clock.
-    pub fn clock(&self) -> &Clock {
-        &self.shared.clock
-    }
-
     /// Shuts the client down: turns away new callers and waiting ones, and waits, at most for `limit`, until every lock
     /// of this client has been released.
     ///
@@ -120,6 +94,32 @@ impl Client {
         let empty = pin!(clock.until(clock.now() + limit, task_count.wait_until_empty()));
         self.home.within(empty).await;
         task_count.count()
+    }
+
+    /// Returns the client's clock.
+    pub fn clock(&self) -> &Clock {
+        &self.shared.clock
+    }
+
+    /// Returns the driver, for code that makes the contract's calls itself, such as the conformance suite.
+    pub fn driver(&self) -> &Arc<dyn Driver> {
+        &self.shared.driver
+    }
+
+    /// Opens a client of `driver` on the current tokio runtime, with default options.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) outside of a tokio runtime, and in one without timers.
+    pub fn new(driver: impl Driver) -> Result<Client> {
+        let options = Options::default();
+        let home = Home::current(&options.the_clock())?;
+        Ok(Client::start(Arc::new(driver), options, home))
+    }
+
+    /// Returns the default options, to set others and open a client with them.
+    pub fn options() -> Options {
+        Options::default()
     }
 
     pub(crate) fn start(driver: Arc<dyn Driver>, options: Options, home: Home) -> Client {

@@ -84,9 +84,10 @@ impl Clock {
     /// is not for a client of a server in another process.
     ///
     /// ```
+    /// # use lock_core as onelock;
     /// use std::time::Duration;
     ///
-    /// use lock_core::Clock;
+    /// use onelock::Clock;
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {

@@ -6,9 +6,10 @@ use std::time::Duration;
 /// Shows a duration for people, to three decimals of its smallest unit: `10 ms`, `1.5 s`, `1 h 30 min`, `30 days`.
 ///
 /// ```
+/// # use lock_core as onelock;
 /// use std::time::Duration;
 ///
-/// use lock_core::driver::HumanDuration;
+/// use onelock::driver::HumanDuration;
 ///
 /// assert_eq!(HumanDuration(Duration::from_secs(5400)).to_string(), "1 h 30 min");
 /// ```

@@ -12,9 +12,10 @@ use crate::tls;
 /// An etcd cluster, and how to reach it.
 ///
 /// ```no_run
+/// # mod onelock { pub use lock_core::*; pub use lock_etcd as etcd; }
 /// # async fn example() -> lock_etcd::Result<()> {
-/// use lock_etcd::etcd_client::ConnectOptions;
-/// use lock_etcd::{Etcd, Options};
+/// use onelock::etcd::etcd_client::ConnectOptions;
+/// use onelock::etcd::{Etcd, Options};
 /// let own = ConnectOptions::new().with_user("deploy", "secret");
 /// let client = Etcd::new(["10.0.0.1:2379", "10.0.0.2:2379"], own)?.prefix("billing/")?.open(Options::default()).await?;
 /// # Ok(()) }

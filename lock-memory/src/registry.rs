@@ -21,10 +21,11 @@ const PARAMETERS: &str = "prefix, patience, connect_wait, lazy";
 /// for other servers, but opening waits for nothing here).
 ///
 /// ```
+/// # mod onelock { pub use lock_core::*; pub use lock_memory as memory; }
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> lock_core::Result<()> {
-/// let client = lock_memory::connect("memory://jobs?prefix=nightly:", lock_core::Options::default()).await?;
+/// let client = onelock::memory::connect("memory://jobs?prefix=nightly:", onelock::Options::default()).await?;
 /// let guard = client.lock("report").build()?.acquire().await?;
-/// assert!(lock_memory::named("memory://jobs")?.expire("nightly:report"));
+/// assert!(onelock::memory::named("memory://jobs")?.expire("nightly:report"));
 /// # drop(guard); Ok(()) }
 /// ```
 ///

@@ -14,9 +14,10 @@ use crate::{schema, tls, url};
 /// A replica set or a standalone server, how to reach it, and where in it the locks are.
 ///
 /// ```no_run
+/// # mod onelock { pub use lock_core::*; pub use lock_mongo as mongodb; }
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// use lock_mongo::mongodb::options::ClientOptions;
-/// use lock_mongo::{Mongo, Options};
+/// use onelock::mongodb::mongodb::options::ClientOptions;
+/// use onelock::mongodb::{Mongo, Options};
 /// let own = ClientOptions::parse("mongodb://127.0.0.1/?replicaSet=rs0").await?;
 /// let client = Mongo::from(own).database("app")?.prefix("billing:")?.open(Options::default()).await?;
 /// # Ok(()) }

@@ -14,8 +14,9 @@ use crate::servers::{Servers, with_sockets_that_notice};
 /// A Redis or Valkey server, or a primary with its replicas, and how to reach it.
 ///
 /// ```no_run
+/// # mod onelock { pub use lock_core::*; pub use lock_redis as redis; }
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// use lock_redis::{Options, Redis, redis};
+/// use onelock::redis::{Options, Redis, redis};
 /// let own = redis::Client::open("redis://127.0.0.1/")?;
 /// let client = Redis::from(&own).prefix("billing:")?.open(Options::default()).await?;
 /// # Ok(()) }

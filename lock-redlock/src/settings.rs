@@ -11,8 +11,9 @@ use crate::driver::RedlockDriver;
 /// An odd number of independent Redis or Valkey servers, of which a majority decides.
 ///
 /// ```no_run
+/// # mod onelock { pub use lock_core::*; pub use lock_redlock as redlock; }
 /// # async fn example() -> lock_core::Result<()> {
-/// use lock_redlock::{Options, Redis, Redlock};
+/// use onelock::redlock::{Options, Redis, Redlock};
 /// let nodes = ["redis://a/", "redis://b/", "redis://c/"].map(Redis::from_url);
 /// let nodes = nodes.into_iter().collect::<Result<Vec<_>, _>>()?;
 /// let client = Redlock::of(nodes)?.prefix("billing:")?.open(Options::default()).await?;

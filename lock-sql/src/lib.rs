@@ -11,13 +11,14 @@
 //! SQLite file.
 //!
 //! ```
+//! # use lock_sql as onelock;
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let folder = tempfile::tempdir()?;
 //! # let path = folder.path().join("locks.db");
 //! # let url = format!("sqlite://{}?prefix=billing:", path.display());
 //! // url: sqlite:///var/lib/billing/locks.db?prefix=billing:
-//! let client = lock_sql::sqlite::connect(&url).await?;
+//! let client = onelock::sqlite::connect(&url).await?;
 //! let lock = client.lock("invoices").build()?;
 //! if let Some(guard) = lock.try_acquire().await? {
 //!     // … with guard.token() …

@@ -13,8 +13,9 @@ use crate::tls::Tls;
 /// A ZooKeeper server or ensemble, how to reach it, and where in it the locks are.
 ///
 /// ```no_run
+/// # mod onelock { pub use lock_core::*; pub use lock_zk as zk; }
 /// # async fn example() -> lock_core::Result<()> {
-/// use lock_zk::{Options, ZooKeeper};
+/// use onelock::zk::{Options, ZooKeeper};
 /// let zookeeper = ZooKeeper::from_url("zk://deploy:secret@zk1,zk2,zk3/locks")?;
 /// let client = zookeeper.prefix("billing-")?.open(Options::default()).await?;
 /// # Ok(()) }

@@ -52,31 +52,35 @@ pub struct Guard {
 }
 
 impl Guard {
-    pub(crate) fn new(hold: Arc<Hold>) -> Guard {
-        hold.granted.holds.add_guard();
-        Guard { hold: Some(hold) }
-    }
-
-    /// Marks that the user gets this guard: from now on `min_hold` counts. A guard that goes before that is released at
-    /// once.
-    pub(crate) fn handed_over(self) -> Guard {
-        self.hold().mark_handed_over();
-        self
-    }
-
-    /// Returns the lock's name.
-    pub fn name(&self) -> &Name {
-        &self.hold().name
-    }
-
-    /// Returns this acquisition's identity, as the server stores it.
-    pub fn owner(&self) -> Owner {
-        self.hold().granted.owner
-    }
-
     /// Returns the fencing token. Give it to the resource, which refuses a lower token than it has seen.
     pub fn token(&self) -> FencingToken {
         self.hold().granted.token
+    }
+
+    /// Runs `work` while the lock is held, and drops `work` when the lock is lost.
+    ///
+    /// The clock is read before every poll of `work`: a process that did not run for a while does not resume work that
+    /// it may no longer do. It is read once more after the end of `work`: `Ok` means that the lock was held until then.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`](crate::ErrorKind::Lost) if the lock was lost before `work` was done.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe if `work` is.
+    pub async fn protect<T>(&self, work: impl Future<Output = T>) -> Result<T> {
+        let out = protect(self.lost(), || self.still_held(), work).await;
+        out.map_err(|cause| self.lost_because(cause))
+    }
+
+    /// Returns an error unless the lock is certainly held. Call it between the steps of work that can't be interrupted.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`](crate::ErrorKind::Lost), with the reason, if the lock is not certainly held.
+    pub fn check(&self) -> Result<()> {
+        self.still_held().map_err(|cause| self.lost_because(cause))
     }
 
     /// Returns whether the lock is certainly held now. The answer is also right at the first call after this process
@@ -90,15 +94,6 @@ impl Guard {
     /// Counted from before the server was asked, less 1 % and 2 ms, on a clock that goes on while the machine sleeps.
     pub fn valid_for(&self) -> Duration {
         self.hold().valid_for()
-    }
-
-    /// Returns an error unless the lock is certainly held. Call it between the steps of work that can't be interrupted.
-    ///
-    /// # Errors
-    ///
-    /// [`Lost`](crate::ErrorKind::Lost), with the reason, if the lock is not certainly held.
-    pub fn check(&self) -> Result<()> {
-        self.still_held().map_err(|cause| self.lost_because(cause))
     }
 
     /// Waits until the lock is lost, and returns the reason. Resolves before another owner can be granted the lock.
@@ -125,23 +120,6 @@ impl Guard {
     /// Cancel safe.
     pub async fn at_risk(&self, before: Duration) -> LossReason {
         self.hold().at_risk(before).await
-    }
-
-    /// Runs `work` while the lock is held, and drops `work` when the lock is lost.
-    ///
-    /// The clock is read before every poll of `work`: a process that did not run for a while does not resume work that
-    /// it may no longer do. It is read once more after the end of `work`: `Ok` means that the lock was held until then.
-    ///
-    /// # Errors
-    ///
-    /// [`Lost`](crate::ErrorKind::Lost) if the lock was lost before `work` was done.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe if `work` is.
-    pub async fn protect<T>(&self, work: impl Future<Output = T>) -> Result<T> {
-        let out = protect(self.lost(), || self.still_held(), work).await;
-        out.map_err(|cause| self.lost_because(cause))
     }
 
     /// Renews the lock: keeps it for `ttl` from now, never for less than the time that was left. Returns for how long
@@ -191,6 +169,28 @@ impl Guard {
             Some(last) => last.release().await,
             None => ending,
         }
+    }
+
+    /// Returns the lock's name.
+    pub fn name(&self) -> &Name {
+        &self.hold().name
+    }
+
+    /// Returns this acquisition's identity, as the server stores it.
+    pub fn owner(&self) -> Owner {
+        self.hold().granted.owner
+    }
+
+    pub(crate) fn new(hold: Arc<Hold>) -> Guard {
+        hold.granted.holds.add_guard();
+        Guard { hold: Some(hold) }
+    }
+
+    /// Marks that the user gets this guard: from now on `min_hold` counts. A guard that goes before that is released at
+    /// once.
+    pub(crate) fn handed_over(self) -> Guard {
+        self.hold().mark_handed_over();
+        self
     }
 
     pub(crate) fn still_held(&self) -> Result<(), LossReason> {

@@ -21,9 +21,10 @@ use crate::server::TableName;
 /// once. All tokens of one resource must be of one lock.
 ///
 /// ```
+/// # use lock_sql as onelock;
 /// # async fn example(guard: lock_core::Guard, mut connection: lock_sql::sqlx::MySqlConnection)
 /// #     -> Result<(), lock_sql::FenceError> {
-/// use lock_sql::{mysql::Fence, sqlx::{self, Connection}};
+/// use onelock::{mysql::Fence, sqlx::{self, Connection}};
 /// Fence::create_table(&mut connection).await?; // once
 /// let mut transaction = connection.begin().await?;
 /// Fence::new("reports").accept(&mut transaction, guard.token()).await?;
@@ -110,7 +111,8 @@ impl Fence {
     /// that is more than the token, the token is stale: roll the transaction back.
     ///
     /// ```
-    /// use lock_sql::mysql::Fence;
+    /// # use lock_sql as onelock;
+    /// use onelock::mysql::Fence;
     ///
     /// // With mysql_async:
     /// // transaction.exec_drop(fence.statement(), ("reports", token, token)).await?;

@@ -16,8 +16,9 @@ use crate::server::{Certificates, Parameters, TableName};
 /// A MySQL or MariaDB server, and how to reach it.
 ///
 /// ```no_run
+/// # use lock_sql as onelock;
 /// # async fn example() -> lock_core::Result<()> {
-/// use lock_sql::{Options, mysql::MySql, sqlx::mysql::MySqlConnectOptions};
+/// use onelock::{Options, mysql::MySql, sqlx::mysql::MySqlConnectOptions};
 /// let own = MySqlConnectOptions::new().host("db.example").username("billing").database("billing");
 /// let client = MySql::from(own).prefix("billing:")?.open(Options::default()).await?;
 /// # Ok(()) }

@@ -24,9 +24,10 @@ use crate::server::TableName;
 /// server's error 40001. Roll back, and begin a new transaction.
 ///
 /// ```no_run
+/// # use lock_sql as onelock;
 /// # async fn example(guard: lock_core::Guard, mut connection: lock_sql::sqlx::PgConnection)
 /// #     -> Result<(), lock_sql::FenceError> {
-/// use lock_sql::{postgres::Fence, sqlx::{self, Connection}};
+/// use onelock::{postgres::Fence, sqlx::{self, Connection}};
 /// Fence::create_table(&mut connection).await?; // once
 /// let mut transaction = connection.begin().await?;
 /// Fence::new("reports").accept(&mut transaction, guard.token()).await?;
@@ -120,7 +121,8 @@ impl Fence {
     /// a `bigint`: the highest token. If that is more than `$2`, the token is stale: roll the transaction back.
     ///
     /// ```
-    /// use lock_sql::postgres::Fence;
+    /// # use lock_sql as onelock;
+    /// use onelock::postgres::Fence;
     ///
     /// // With tokio-postgres:
     /// // let row = transaction.query_one(fence.statement(), &[&b"reports".as_slice(), &token]).await?;

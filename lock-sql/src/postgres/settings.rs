@@ -16,8 +16,9 @@ use crate::server::{Certificates, Parameters};
 /// A PostgreSQL server, and how to reach it.
 ///
 /// ```no_run
+/// # use lock_sql as onelock;
 /// # async fn example() -> lock_core::Result<()> {
-/// use lock_sql::{Options, postgres::Postgres, sqlx::postgres::PgConnectOptions};
+/// use onelock::{Options, postgres::Postgres, sqlx::postgres::PgConnectOptions};
 /// let own = PgConnectOptions::new().host("db.example.org").database("billing");
 /// let client = Postgres::from(own).prefix("billing:")?.open(Options::default()).await?;
 /// # Ok(()) }

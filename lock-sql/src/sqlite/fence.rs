@@ -16,9 +16,10 @@ use crate::fence::{self, FenceError};
 /// be of one lock.
 ///
 /// ```
+/// # use lock_sql as onelock;
 /// # async fn example(guard: lock_core::Guard, mut connection: lock_sql::sqlx::SqliteConnection)
 /// #     -> Result<(), lock_sql::sqlite::FenceError> {
-/// use lock_sql::{sqlite::Fence, sqlx::{self, Connection}};
+/// use onelock::{sqlite::Fence, sqlx::{self, Connection}};
 /// Fence::create_table(&mut connection).await?; // once
 /// let mut transaction = connection.begin().await?;
 /// Fence::new("reports").accept(&mut transaction, guard.token()).await?;
@@ -76,7 +77,8 @@ impl Fence {
     /// integer: the highest token. If that is more than `?2`, the token is stale: roll the transaction back.
     ///
     /// ```
-    /// use lock_sql::sqlite::Fence;
+    /// # use lock_sql as onelock;
+    /// use onelock::sqlite::Fence;
     ///
     /// // With diesel:
     /// // let accept = sql_query(fence.statement()).bind::<Binary, _>(b"reports").bind::<BigInt, _>(token);

@@ -12,8 +12,9 @@ use crate::driver::SqlDriver;
 /// A SQLite file, and how to open it.
 ///
 /// ```
+/// # use lock_sql as onelock;
 /// # async fn example() -> lock_core::Result<()> {
-/// use lock_sql::{Options, sqlite::Sqlite, sqlx::sqlite::SqliteConnectOptions};
+/// use onelock::{Options, sqlite::Sqlite, sqlx::sqlite::SqliteConnectOptions};
 /// let own = SqliteConnectOptions::new().filename("/var/lib/billing/app.db");
 /// let client = Sqlite::from(own).prefix("billing:")?.open(Options::default()).await?;
 /// # Ok(()) }
