@@ -20,6 +20,19 @@ use crate::options::Options;
 use crate::owner::Label;
 
 /// A connection to a lock server. Cheap to clone.
+///
+/// ```
+/// # use lock_core as onelock;
+/// # async fn example(client: onelock::Client) -> onelock::Result<()> {
+/// use std::time::Duration;
+///
+/// let report = client.lock("nightly-report").wait(Duration::from_secs(60)).build()?;
+/// report.run(async |guard| println!("with token {}", guard.token())).await?;
+///
+/// // At the end of the program: waits until every lock has been given back.
+/// assert_eq!(client.shutdown(Duration::from_secs(5)).await, 0);
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct Client {
     pub(crate) shared: Arc<Shared>,

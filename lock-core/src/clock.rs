@@ -12,6 +12,17 @@ use tokio::sync::Notify;
 use crate::os;
 
 /// A moment on one client's clock. Moments of different clients are not comparable.
+///
+/// ```
+/// # use lock_core as onelock;
+/// use std::time::Duration;
+///
+/// use onelock::Clock;
+///
+/// let clock = Clock::system();
+/// let begin = clock.now();
+/// assert!((begin + Duration::from_secs(1)).since(begin) == Duration::from_secs(1));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(Duration);
 
@@ -62,6 +73,13 @@ pub trait Time: fmt::Debug + Send + Sync + 'static {
 /// A client's clock. Cheap to clone.
 ///
 /// [`Options::clock`](crate::Options::clock) sets another one than [`Clock::system`], for tests and simulations.
+///
+/// ```
+/// # use lock_core as onelock;
+/// use onelock::{Clock, Options};
+///
+/// let options = Options::default().clock(Clock::tokio());
+/// ```
 #[derive(Clone, Debug)]
 pub struct Clock {
     time: Arc<dyn Time>,

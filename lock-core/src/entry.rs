@@ -8,6 +8,15 @@ use crate::owner::OwnerBytes;
 use crate::token::FencingToken;
 
 /// A holder or a waiter.
+///
+/// ```
+/// # use lock_core as onelock;
+/// # async fn example(lock: onelock::Lock) -> onelock::Result<()> {
+/// if let Some(holder) = lock.inspect().await?.holder {
+///     println!("{holder}"); // held by deploy@web-3 pid 4711 for 3 min, lease ends in 12 s
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Entry {

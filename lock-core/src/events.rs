@@ -15,6 +15,17 @@ use crate::owner::Owner;
 use crate::token::FencingToken;
 
 /// An event on a client.
+///
+/// ```
+/// # use lock_core as onelock;
+/// use onelock::{Event, Options};
+///
+/// let options = Options::default().observer(|event| match event {
+///     Event::Lost { name, cause, .. } => eprintln!("{name} was lost: {cause}"),
+///     Event::Trouble { name, error, .. } => eprintln!("{name}: {error}"),
+///     _ => {}
+/// });
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
@@ -89,6 +100,17 @@ pub enum Event<'a> {
 }
 
 /// The reason why a caller does not get a lock.
+///
+/// ```
+/// # use lock_core as onelock;
+/// use onelock::{Event, Options, Refusal};
+///
+/// let options = Options::default().observer(|event| {
+///     if let Event::NotGranted { name, why: Refusal::Busy, waited } = event {
+///         eprintln!("{name} was held by another owner for {waited:?}");
+///     }
+/// });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -103,6 +125,15 @@ pub enum Refusal {
 /// A function that is called with every event, at once and on the client's runtime: it must not block.
 ///
 /// If it panics, nothing else ends. The first panic is reported to `tracing`, and the observer gets the next event.
+///
+/// ```
+/// # use lock_core as onelock;
+/// use std::sync::Arc;
+///
+/// use onelock::Observer;
+///
+/// let observer: Observer = Arc::new(|event| println!("{event:?}"));
+/// ```
 pub type Observer = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
 
 /// Reports an event to `tracing`, to `metrics`, and to the client's observer.

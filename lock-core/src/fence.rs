@@ -24,6 +24,17 @@ use crate::token::FencingToken;
 pub struct Fence(AtomicU64);
 
 /// The error for a refused token.
+///
+/// ```
+/// # use lock_core as onelock;
+/// use onelock::{Fence, FencingToken};
+///
+/// let fence = Fence::new();
+/// let [old, new] = [33, 34].map(|token| FencingToken::new(token).expect("not zero"));
+/// fence.accept(new).unwrap();
+/// let stale = fence.accept(old).unwrap_err();
+/// assert_eq!((stale.offered, stale.highest), (old, new));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stale {

@@ -6,10 +6,10 @@
 //! lives, and released when the guard is dropped.
 //!
 //! This page has what users of locks need. What backends need is in the module [`driver`]: they implement
-//! [`driver::Driver`] and [`driver::Claim`]. What is promised is written in `docs/semantics.md` of the repository.
+//! [`driver::Driver`] and [`driver::Claim`]. What is promised is written in
+//! [the semantics](https://github.com/onelock/onelock/blob/main/docs/semantics.md).
 
 mod backoff;
-mod blocking;
 mod client;
 mod clock;
 pub mod driver;
@@ -35,6 +35,9 @@ mod process;
 mod random;
 mod reentrant;
 mod token;
+
+// The last one, so that its calls are the last ones on each type's page.
+mod blocking;
 
 pub use blocking::blocking_open;
 pub use client::Client;

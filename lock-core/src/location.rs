@@ -214,6 +214,14 @@ fn must_end_its_login(url: &str) -> Result<()> {
 
 /// Parses `500ms`, `30s`, `1.5h`, or several of them with falling units, `1h30m`.
 ///
+/// ```
+/// # use lock_core as onelock;
+/// use std::time::Duration;
+///
+/// assert_eq!(onelock::parse_duration("1h30m").unwrap(), Duration::from_secs(5400));
+/// assert!(onelock::parse_duration("90").is_err());
+/// ```
+///
 /// # Errors
 ///
 /// [`Invalid`](crate::ErrorKind::Invalid) for any other text, such as a number without a unit.

@@ -9,6 +9,19 @@ use crate::owner::Label;
 use crate::random::Random;
 
 /// The options of a client. Backends take it in addition to their own options.
+///
+/// ```
+/// # use lock_core as onelock;
+/// use std::time::Duration;
+///
+/// use onelock::Options;
+///
+/// let options = Options::default()
+///     .label("billing@web-3")
+///     .patience(Duration::from_secs(2))
+///     .connect_wait(Duration::from_secs(30)) // the server may start after this program
+///     .dedicated(); // a thread of its own, beside code that blocks
+/// ```
 #[derive(Clone)]
 pub struct Options {
     /// `None`: the operating system's.

@@ -27,7 +27,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! [`Client::info`] and `docs/semantics.md` of the repository describe what each backend promises, and under which
+//! [`Client::info`] and [the semantics](https://github.com/onelock/onelock/blob/main/docs/semantics.md) describe what each backend promises, and under which
 //! conditions: for SQLite, for example, on which file systems.
 
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]

@@ -8,6 +8,15 @@ use crate::human_duration::HumanDuration;
 use crate::name::Name;
 
 /// What a backend guarantees and can do, as found on the connected server.
+///
+/// ```
+/// # use lock_core as onelock;
+/// # async fn example(client: onelock::Client) -> onelock::Result<()> {
+/// let info = client.info();
+/// println!("{} at {}: tokens: {}", info.backend, info.server, info.fencing);
+/// println!("if the server loses data: {}", info.data_loss);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Info {
@@ -83,6 +92,16 @@ impl Info {
 }
 
 /// Under which assumption a token is never handed out twice and never falls.
+///
+/// ```
+/// # use lock_core as onelock;
+/// # async fn example(client: onelock::Client) -> onelock::Result<()> {
+/// use onelock::Fencing;
+///
+/// // A job that must never run twice refuses a server whose tokens may fall.
+/// assert!(matches!(client.info().fencing, Fencing::Always));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fencing {
@@ -137,6 +156,17 @@ impl fmt::Display for Fencing {
 }
 
 /// What a lease belongs to.
+///
+/// ```
+/// # use lock_core as onelock;
+/// # async fn example(client: onelock::Client) -> onelock::Result<()> {
+/// use onelock::Lease;
+///
+/// if client.info().lease == Lease::Session {
+///     println!("all locks of this client end together");
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Lease {
@@ -157,6 +187,17 @@ impl Lease {
 }
 
 /// In which order waiters are served.
+///
+/// ```
+/// # use lock_core as onelock;
+/// # async fn example(client: onelock::Client) -> onelock::Result<()> {
+/// use onelock::Fair;
+///
+/// if client.info().fair == Fair::No {
+///     println!("a process may overtake one that waits for longer");
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fair {
@@ -177,6 +218,17 @@ impl Fair {
 }
 
 /// How a waiter learns of a release.
+///
+/// ```
+/// # use lock_core as onelock;
+/// # async fn example(client: onelock::Client) -> onelock::Result<()> {
+/// use onelock::Wakes;
+///
+/// if client.info().wakes == Wakes::Polled {
+///     println!("waiters ask the server now and then");
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wakes {

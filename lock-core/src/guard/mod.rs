@@ -21,6 +21,23 @@ pub(crate) use protect::protect;
 /// A held lock. It is renewed in the background while the guard lives, in the process that acquired it. In a fork of
 /// that process it counts as lost.
 ///
+/// ```
+/// # use lock_core as onelock;
+/// # async fn example(lock: onelock::Lock) -> onelock::Result<()> {
+/// use std::time::Duration;
+///
+/// let guard = lock.acquire().await?;
+/// // Dropped if the lock is lost.
+/// let written = guard.protect(async { format!("with token {}", guard.token()) }).await?;
+/// // Between steps that can't be interrupted.
+/// guard.check()?;
+/// if guard.valid_for() < Duration::from_secs(5) {
+///     guard.renew(Duration::from_secs(30)).await?;
+/// }
+/// println!("{written}; it was {:?}", guard.release().await);
+/// # Ok(()) }
+/// ```
+///
 /// Dropping the guard, on any thread, releases the lock in the background. If it is dropped as the last act of a
 /// program, the runtime may end before the release is sent: then the server frees the lock one ttl later.
 /// [`Lock::run`](crate::Lock::run), [`Guard::release`], [`Client::shutdown`](crate::Client::shutdown) and dedicated
@@ -99,8 +116,8 @@ impl Guard {
     /// Waits until the lock is lost, and returns the reason. Resolves before another owner can be granted the lock.
     ///
     /// In these situations it may resolve later: a revoke with [`When::Now`](crate::driver::When::Now), a server that
-    /// forgets the lock, a server's clock that is set forward, and a process that does not run. `docs/semantics.md`
-    /// describes them.
+    /// forgets the lock, a server's clock that is set forward, and a process that does not run.
+    /// [The semantics](https://github.com/onelock/onelock/blob/main/docs/semantics.md) describe them.
     ///
     /// # Cancel safety
     ///

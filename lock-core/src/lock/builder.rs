@@ -15,6 +15,22 @@ use crate::owner::Label;
 use crate::reentrant::Reentrant;
 
 /// Builds a [`Lock`]: a name and its terms.
+///
+/// ```
+/// # use lock_core as onelock;
+/// # async fn example(client: onelock::Client) -> onelock::Result<()> {
+/// use std::time::Duration;
+///
+/// let lock = client
+///     .lock("deploy")
+///     .ttl(Duration::from_secs(10)) // kept for so long without a renewal
+///     .wait(Duration::from_secs(60)) // how long `acquire` waits
+///     .max_hold(Duration::from_secs(3600))
+///     .label("deploy of web-3") // what others see
+///     .build()?;
+/// assert_eq!(lock.ttl(), Duration::from_secs(10));
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct LockBuilder {

@@ -22,6 +22,18 @@ use crate::reentrant::{Place, Reentrant};
 pub const DEFAULT_TTL: Duration = Duration::from_secs(30);
 
 /// A name and the terms on which the lock of that name is taken. Cheap to clone; holds nothing.
+///
+/// ```
+/// # use lock_core as onelock;
+/// # async fn example(client: onelock::Client) -> onelock::Result<()> {
+/// let lock = client.lock("nightly-report").build()?;
+/// let report = lock.run(async |_guard| "written").await?; // waits for its turn
+/// match lock.try_acquire().await? {
+///     Some(guard) => println!("{report}, and ours again: {:?}", guard.release().await),
+///     None => println!("{report}; another client has the lock now"),
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct Lock {
     shared: Arc<Shared>,
