@@ -92,7 +92,8 @@ pub enum Event<'a> {
         /// The error of the call.
         error: &'a Error,
     },
-    /// Time jumped ahead: the machine was suspended, or this process did not run.
+    /// Time jumped ahead: the machine was suspended, this process did not run, or code that blocks its thread kept the
+    /// client's runtime from running. A [dedicated](crate::Options::dedicated) client goes on beside such code.
     Jumped {
         /// By how much.
         by: Duration,
@@ -196,7 +197,7 @@ impl Events {
             Event::Trouble { name, operation, error } => {
                 tracing::warn!(backend, %name, operation, %error, "lock server trouble");
             }
-            Event::Jumped { by } => tracing::warn!(backend, ?by, "{JUMPED}"),
+            Event::Jumped { by } => tracing::warn!(backend, ?by, because = JUMPED, "time jumped ahead"),
         }
     }
 
@@ -241,9 +242,9 @@ impl Events {
 }
 
 /// What may have kept the client's tasks from running, and what helps.
-const JUMPED: &str = "time jumped ahead: the machine was suspended, the process was stopped, or code that blocks its \
-                      thread kept the runtime from running; a client with a thread of its own (Options::dedicated) goes \
-                      on renewing beside such code";
+const JUMPED: &str = "the machine was suspended, the process was stopped, or code that blocks its thread kept the runtime \
+                      from running; a client with a thread of its own (Options::dedicated) goes on renewing beside such \
+                      code";
 
 impl Refusal {
     /// Returns one lower-case word: the value of the metric's label.

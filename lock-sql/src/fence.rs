@@ -50,3 +50,22 @@ impl std::error::Error for FenceError {
         }
     }
 }
+
+#[cfg(all(test, feature = "mysql", feature = "postgres", feature = "sqlite"))]
+mod tests {
+    use crate::{mysql, postgres, sqlite};
+
+    /// The guide shows the statements to users that don't have this crate.
+    #[test]
+    fn the_guide_shows_the_statements_as_they_are() {
+        let page = include_str!("../../docs/guide/fence.md");
+        for statement in [
+            mysql::Fence::new("a").statement(),
+            postgres::Fence::new("a").statement(),
+            sqlite::Fence::new("a").statement(),
+        ] {
+            let words: Vec<&str> = statement.split_whitespace().collect();
+            assert!(page.contains(&format!("| `{}` |", words.join(" "))), "{statement}");
+        }
+    }
+}

@@ -27,8 +27,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! [`Client::info`] and [the semantics](https://github.com/onelock/onelock/blob/main/docs/semantics.md) describe what each backend promises, and under which
-//! conditions: for SQLite, for example, on which file systems.
+//! [`Client::info`] and [the semantics](https://github.com/onelock/onelock/blob/main/docs/semantics.md) describe what
+//! each backend promises, and under which conditions: for SQLite, for example, on which file systems.
 
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod claim;
