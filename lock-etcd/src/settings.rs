@@ -61,6 +61,7 @@ impl Etcd {
     ///
     /// - `prefix`: stands before every name.
     /// - `patience`: how long one request may take.
+    /// - `connect_wait`: for how long opening tries again while the server can\'t be reached, like `30s`.
     /// - `lazy=true`: opening does not wait for a server.
     /// - `election`: the servers' `--election-timeout`, 1 s by default. The shortest ttl is five times that, in whole
     ///   seconds.

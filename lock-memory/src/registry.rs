@@ -17,8 +17,9 @@ const PARAMETERS: &str = "prefix, patience, connect_wait, lazy";
 /// Opens a client of the server that `url` names. The server is created when it is first named in this process.
 ///
 /// `memory://NAME` is a server of the lease family, `memory+queue://NAME` one of the queue family, and
-/// `memory+register://NAME` one of the register family; an empty name is the default server. Parameters: `prefix` (put before every name), `patience` (how long one request may take), `lazy` (as
-/// for other servers, but opening waits for nothing here).
+/// `memory+register://NAME` one of the register family; an empty name is the default server. Parameters: `prefix` (put
+/// before every name), `patience` (how long one request may take), `connect_wait` and `lazy` (as for other servers, but
+/// opening waits for nothing here).
 ///
 /// ```
 /// # mod onelock { pub use lock_core::*; pub use lock_memory as memory; }

@@ -47,7 +47,8 @@ impl Mongo {
     /// `srv`.
     ///
     /// The database is `onelock` unless the URL names one. Parameters: `prefix` (put before every name), `patience`
-    /// (how long one request may take, like `500ms`), `lazy=true` (opening doesn't wait for the server), `collection`
+    /// (how long one request may take, like `500ms`), `connect_wait` (for how long opening tries again,
+    /// like `30s`), `lazy=true` (opening doesn't wait for the server), `collection`
     /// (instead of `onelock_locks`), `ca` (a PEM file of the roots to trust instead of the public ones), `cert` (a PEM
     /// file with the client's certificate and its key; `key` may name the same file). All others are MongoDB's own.
     ///

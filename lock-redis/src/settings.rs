@@ -47,7 +47,8 @@ impl Redis {
     /// `rediss+cluster://`, `valkey+cluster://` and `valkeys+cluster://` likewise.
     ///
     /// Parameters: `prefix` (put before every name on the server), `patience` (how long one request may take),
-    /// `lazy=true` (opening doesn't wait for the server); `ack` (how many replicas acknowledge each grant, from 1 to 255:
+    /// `connect_wait` (for how long opening tries again,
+    /// like `30s`), `lazy=true` (opening doesn't wait for the server); `ack` (how many replicas acknowledge each grant, from 1 to 255:
     /// [`ack`](Redis::ack)); `layout=redisson` ([`Layout::Redisson`], and with `fenced=true`
     /// as well [`Layout::RedissonFenced`]); `fair=true` ([`Layout::Fair`], with `grace` for its [`Grace`]); with TLS `ca` (a PEM file of the roots to trust instead of
     /// the public ones), `cert` and `key` (PEM files of the client's certificate); on a Unix socket `db`, `user`,

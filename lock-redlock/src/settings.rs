@@ -46,7 +46,8 @@ impl Redlock {
     /// Parameters: `max_ttl` (the longest ttl, and how long a node that may have forgotten locks has no vote; 30 s; all
     /// clients of the nodes must agree on it), `node_patience` (how long one node may take for one answer; 50 ms),
     /// `prefix` (put before every name on the servers), `patience` (how long one request of a lock may take),
-    /// `lazy=true` (opening doesn't wait for the servers); with TLS `ca`, `cert`, `key` as for one server.
+    /// `connect_wait` (for how long opening tries again,
+    /// like `30s`), `lazy=true` (opening doesn't wait for the servers); with TLS `ca`, `cert`, `key` as for one server.
     ///
     /// # Errors
     ///

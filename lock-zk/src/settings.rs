@@ -62,7 +62,8 @@ impl ZooKeeper {
     ///
     /// The folder is where the locks are, [`DEFAULT_FOLDER`](Self::DEFAULT_FOLDER) unless given; a client creates it if
     /// it is missing. User and password are those of ZooKeeper's scheme `digest`. Parameters: `prefix` (put before
-    /// every name), `patience` (how long one request may take, like `500ms`), `lazy=true` (opening doesn't wait for a
+    /// every name), `patience` (how long one request may take, like `500ms`), `connect_wait` (for how long opening tries again,
+    /// like `30s`), `lazy=true` (opening doesn't wait for a
     /// server), `tick` (how long a ping within the ensemble takes at most, 2 s unless given: the servers' `tickTime`; the
     /// shortest ttl is four ticks), `ca` (a PEM file of the roots to trust, which turns TLS on), `cert` and `key` (PEM
     /// files of the client's certificate and its key).

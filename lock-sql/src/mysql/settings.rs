@@ -45,6 +45,7 @@ impl MySql {
     /// - `table`: the table of locks, `onelock_locks` by default; with another database before a dot if needed.
     /// - `connections`: how many connections the client opens at most, from 2 to 1000; 8 by default.
     /// - `patience`: how long one call may take.
+    /// - `connect_wait`: for how long opening tries again while the server can\'t be reached, like `30s`.
     /// - `lazy=true`: opening doesn't wait for the server.
     /// - `ca`: a PEM file of the roots to trust. The server's certificate and its host name are then verified.
     /// - `cert` and `key`: PEM files of the client's certificate and of its private key.

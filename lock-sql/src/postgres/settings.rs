@@ -56,6 +56,7 @@ impl Postgres {
     /// - `connections`: how many connections the client opens at most for its requests, from 2 to 1000; 8 by default.
     ///   One more receives the notifications of releases.
     /// - `patience`: how long one call may take.
+    /// - `connect_wait`: for how long opening tries again while the server can\'t be reached, like `30s`.
     /// - `lazy=true`: opening doesn't wait for the server.
     /// - `ca`: a PEM file of the roots that the server's certificate must come from. Encrypts the connection, and
     ///   verifies the host's name too.

@@ -56,6 +56,7 @@ impl Sqlite {
     ///
     /// - `prefix`: stands before every name in the file.
     /// - `patience`: how long one call may take.
+    /// - `connect_wait`: for how long opening tries again while the server can\'t be reached, like `30s`.
     /// - `lazy=true`: opening doesn't open the file, or create it. Its folder must exist all the same.
     /// - `fs=trust`: accepts a file on a file system that is not known to be local.
     /// - `boot=trust`: accepts a boot id that a container's manager has made up.
