@@ -90,7 +90,11 @@ impl Info {
         }
         print::line(format!("backend      {} {}", info.backend, info.server).trim_end())?;
         print::line(format!("token        {}", info.fencing))?;
-        print::line(format!("lease        of a {lease}; ttl {} to {}", HumanDuration(info.min_ttl), HumanDuration(info.max_ttl)))?;
+        print::line(format!(
+            "lease        of a {lease}; ttl {} to {}",
+            HumanDuration(info.min_ttl),
+            HumanDuration(info.max_ttl)
+        ))?;
         print::line(format!("waiting      fair: {fair}; wake-ups: {wakes}"))?;
         print::line(format!("clock        {}", info.clock))?;
         print::line(format!("data loss    {}", info.data_loss))?;

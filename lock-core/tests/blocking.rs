@@ -36,13 +36,11 @@ fn calls(script: &Script) -> Vec<String> {
 fn watch_panics() -> Arc<Mutex<Option<String>>> {
     let told_of = Arc::new(Mutex::new(None));
     let (tell, this, before) = (told_of.clone(), std::thread::current().id(), take_hook());
-    set_hook(Box::new(move |panic| {
-        match panic.location() {
-            Some(location) if std::thread::current().id() == this => {
-                *tell.lock().unwrap() = Some(location.file().to_owned());
-            }
-            _ => before(panic),
+    set_hook(Box::new(move |panic| match panic.location() {
+        Some(location) if std::thread::current().id() == this => {
+            *tell.lock().unwrap() = Some(location.file().to_owned());
         }
+        _ => before(panic),
     }));
     told_of
 }
@@ -81,7 +79,11 @@ async fn they_refuse_to_stop_async_code() {
     let told_of = watch_panics();
     for (what, call) in calls {
         let panic = catch_unwind(AssertUnwindSafe(call)).expect_err(what);
-        assert_eq!(told_of.lock().unwrap().take().as_deref(), Some(file!()), "{what}: it points to its caller");
+        assert_eq!(
+            told_of.lock().unwrap().take().as_deref(),
+            Some(file!()),
+            "{what}: it points to its caller"
+        );
         let said =
             panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
         assert!(said.is_some_and(|said| said.contains("runtime")), "{what}: {said:?}");

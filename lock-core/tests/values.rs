@@ -373,7 +373,9 @@ fn a_runtime_without_io_is_told_by_the_call_that_needs_it() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let connect = async |_| -> Result<scripted::Scripted> {
         // As tokio says it where a socket is opened.
-        panic!("A Tokio 1.x context was found, but IO is disabled. Call `enable_io` on the runtime builder to enable IO.")
+        panic!(
+            "A Tokio 1.x context was found, but IO is disabled. Call `enable_io` on the runtime builder to enable IO."
+        )
     };
     let options = Options::default().connect_wait(Duration::from_secs(30));
     let error = runtime.block_on(options.open("scripted", "", connect)).unwrap_err();

@@ -32,7 +32,8 @@ pub struct Etcd {
 const PORT: u16 = 2379;
 /// etcd's own default for `--election-timeout`.
 const ELECTION: Duration = Duration::from_secs(1);
-const PARAMETERS: &str = "prefix, patience, connect_wait, lazy, election, user, pass; with etcds:// also ca, cert, key";
+const PARAMETERS: &str =
+    "prefix, patience, connect_wait, lazy, election, user, pass; with etcds:// also ca, cert, key";
 
 impl Etcd {
     /// A cluster with members at these addresses, `host[:port]` or `http[s]://host[:port]`.

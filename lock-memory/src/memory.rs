@@ -11,10 +11,10 @@ use crate::host::{Counters, Cut, Host};
 use crate::lease::LeaseDriver;
 use crate::queue::QueueDriver;
 use crate::register::Tells;
-use crate::server::{Key, Server};
 use crate::server::lease::{self, LeaseServer};
 use crate::server::queue::{self, QueueServer};
 use crate::server::register::{self, RegisterServer};
+use crate::server::{Key, Server};
 use crate::time::{ServerClock, ServerTime};
 
 /// The shortest ttl. After the core's margin it still leaves more time than a scheduler's usual delay.

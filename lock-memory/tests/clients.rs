@@ -334,7 +334,9 @@ async fn urls_name_servers_of_this_process() {
         let base = format!("{scheme}://urls");
         let a = lock_memory::connect(&format!("{base}?patience=1s"), Options::default()).await.unwrap();
         let b =
-            lock_memory::connect(&format!("{base}?prefix=p:&lazy=true&connect_wait=30s"), Options::default()).await.unwrap();
+            lock_memory::connect(&format!("{base}?prefix=p:&lazy=true&connect_wait=30s"), Options::default())
+                .await
+                .unwrap();
         let _guard = a.lock("p:n").build().unwrap().acquire().await.unwrap();
         assert!(b.lock("n").build().unwrap().try_acquire().await.unwrap().is_none(), "{scheme}: one server");
         assert!(a.lock("n").build().unwrap().try_acquire().await.unwrap().is_some(), "{scheme}: a prefix");

@@ -72,7 +72,7 @@ async fn time_that_is_moved_on_beyond_a_lease_ends_it() {
         let guard = a.lock("n").ttl(TTL).build().unwrap().acquire().await.unwrap();
         advance(TTL * 2).await;
         assert!(!guard.is_held());
-        b.lock("n").wait(TTL).build().unwrap().acquire().await.unwrap();
+        let _next = b.lock("n").wait(TTL).build().unwrap().acquire().await.unwrap();
     }
 }
 

@@ -134,7 +134,11 @@ impl Redis {
         let (options, address) = (self.common.apply_to(options), self.address());
         match self.servers.clone() {
             Servers::Cluster(named) => {
-                options.open("redis", &address, |context| ClusterDriver::open(self.clone(), named.clone(), context)).await
+                options
+                    .open("redis", &address, |context| {
+                        ClusterDriver::open(self.clone(), named.clone(), context)
+                    })
+                    .await
             }
             Servers::One(_) | Servers::Copies(_) | Servers::Watched(_) => {
                 options.open("redis", &address, |context| RedisDriver::open(self.clone(), context)).await

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::driver::{Context, Finding, HumanDuration, Level, Prefix, Revoked, Subscription, whole_millis};
+use lock_core::driver::{
+    Context, Finding, HumanDuration, Level, Prefix, Revoked, Subscription, whole_millis,
+};
 use lock_core::{Effect, Error, FencingToken, Result};
 use lock_redis::Redis;
 use lock_redis::node::{

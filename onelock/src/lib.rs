@@ -98,7 +98,8 @@ pub use lock_core::{
     Client, Clock, DEFAULT_TTL, Effect, Ending, Entry, Error, ErrorKind, Event, Fair, Fence, Fencing,
     FencingToken, Finding, Guard, Info, Inspection, Instant, Label, Lease, Level, Lock, LockBuilder,
     LossReason, MAX_LABEL, MAX_NAME, MAX_PREFIX, MultiGuard, MultiLock, Name, Observer, Options, Owner,
-    OwnerBytes, Random, Reentrant, Refusal, Result, Revoked, Stale, Wakes, When, blocking_open, parse_duration,
+    OwnerBytes, Random, Reentrant, Refusal, Result, Revoked, Stale, Wakes, When, blocking_open,
+    parse_duration,
 };
 /// The sqlx of the modules `mysql`, `postgres` and `sqlite`: their fences take its connections.
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
@@ -181,7 +182,7 @@ pub async fn connect_with(url: &str, options: Options) -> Result<Client> {
 /// Panics when called inside async code.
 #[track_caller]
 pub fn blocking_connect(url: &str) -> Result<Client> {
-    lock_core::blocking_open(Options::default(), async |options| connect_with(url, options).await)
+    blocking_open(Options::default(), async |options| connect_with(url, options).await)
 }
 
 /// Returns what the server at `url` needs once, before its first lock: for example SQL for its administrator's tools.

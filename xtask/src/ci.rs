@@ -34,7 +34,9 @@ pub(crate) fn run() -> ExitCode {
     steps.step("the planted bugs apply, and their cases exist", mutants::check);
     let everything = ["--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
     steps.step("clippy", || command(&mut cargo("clippy", &everything)));
-    for folder in ["xtask/protoc", "xtask/public-api", "conformance/foreign/rslock", "conformance/foreign/sql-fences"] {
+    for folder in
+        ["xtask/protoc", "xtask/public-api", "conformance/foreign/rslock", "conformance/foreign/sql-fences"]
+    {
         apart(&mut steps, folder);
     }
     let documentation = ["--workspace", "--no-deps", "--all-features"];

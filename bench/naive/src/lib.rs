@@ -92,9 +92,15 @@ impl Scheme {
                 options.open(name, &server, |context| find_and_modify::open(url.clone(), context)).await
             }
             Scheme::Setnx => options.open(name, &server, |context| setnx::open(base.clone(), context)).await,
-            Scheme::SetNxEx => options.open(name, &server, |context| set_nx_ex::open(base.clone(), context)).await,
-            Scheme::Redlock => options.open(name, &server, |context| redlock::open(location.clone(), context)).await,
-            Scheme::FairQueue => options.open(name, &server, |context| fair_queue::open(base.clone(), context)).await,
+            Scheme::SetNxEx => {
+                options.open(name, &server, |context| set_nx_ex::open(base.clone(), context)).await
+            }
+            Scheme::Redlock => {
+                options.open(name, &server, |context| redlock::open(location.clone(), context)).await
+            }
+            Scheme::FairQueue => {
+                options.open(name, &server, |context| fair_queue::open(base.clone(), context)).await
+            }
         }
     }
 }

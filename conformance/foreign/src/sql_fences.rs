@@ -55,7 +55,8 @@ impl SqlDriver {
         let FencedWrite { database, statement, write, resource } = write;
         let library = self.to_string();
         let arguments = [&library, database, statement, write, resource, &token.to_string()];
-        let done = Command::new(folder.join("driver")).args(arguments).output().expect("the driver can be started");
+        let done =
+            Command::new(folder.join("driver")).args(arguments).output().expect("the driver can be started");
         let said = String::from_utf8_lossy(&done.stderr);
         assert!(done.status.success(), "{self}: {said}");
         String::from_utf8_lossy(&done.stdout).trim().to_owned()

@@ -43,8 +43,10 @@ pub(super) fn connecting(error: SqlxError) -> Error {
             Error::rejected(message).with_source(error)
         }
         SqlxError::Tls(_) => {
-            let message =
-                format!("TLS could not be agreed on: {}; see the URL's ca, cert, key and ssl-mode", Said(&error));
+            let message = format!(
+                "TLS could not be agreed on: {}; see the URL's ca, cert, key and ssl-mode",
+                Said(&error)
+            );
             Error::rejected(message).with_source(error)
         }
         SqlxError::Io(why) if why.kind() == std::io::ErrorKind::InvalidData => {
@@ -61,7 +63,8 @@ pub(super) fn connecting(error: SqlxError) -> Error {
 /// Converts an error of reading an answer that is not what the statement asks for. The same statement would get the
 /// same answer again.
 pub(super) fn reading(error: SqlxError) -> Error {
-    Error::rejected(format!("the server's answer is not what was asked for: {}", Said(&error))).with_source(error)
+    Error::rejected(format!("the server's answer is not what was asked for: {}", Said(&error)))
+        .with_source(error)
 }
 
 /// Converts the error of a running statement.
@@ -145,8 +148,7 @@ fn classify_number(number: u16, error: SqlxError, otherwise: Effect) -> Error {
     let said = Said(&error);
     let ours = match Meaning::of(number) {
         Meaning::Blocked => {
-            let message =
-                format!("other transactions blocked the statement until its time was over: {said}");
+            let message = format!("other transactions blocked the statement until its time was over: {said}");
             Error::unavailable(Effect::NotApplied, message)
         }
         Meaning::WrongServer(why) | Meaning::Transient(why) => {

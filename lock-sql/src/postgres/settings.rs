@@ -83,9 +83,10 @@ impl Postgres {
         let mode =
             MODES.iter().find_map(|name| url.take(name)).map(|mode| parse_mode(&url, &mode)).transpose()?;
         let passed_on = url.take_query(&DRIVERS);
-        let options: PgConnectOptions = format!("{}?{passed_on}", url.base())
-            .parse()
-            .map_err(|e: sqlx::Error| Error::invalid(format!("not a PostgreSQL URL: {}", Said(&e))).with_source(e))?;
+        let options: PgConnectOptions =
+            format!("{}?{passed_on}", url.base()).parse().map_err(|e: sqlx::Error| {
+                Error::invalid(format!("not a PostgreSQL URL: {}", Said(&e))).with_source(e)
+            })?;
         url.finish(&format!("{}, sslmode, {}", Parameters::KNOWN, DRIVERS.join(", ")))?;
         let options = encrypted(options.disable_statement_logging(), mode, certificates)?;
         Ok(Postgres { options, parameters })

@@ -5,8 +5,8 @@ use std::time::Duration;
 use lock_core::FencingToken;
 use lock_sql::FenceError;
 use lock_sql::mysql::Fence;
-use sqlx::{AssertSqlSafe, Connection};
 use sqlx::mysql::MySqlConnection;
+use sqlx::{AssertSqlSafe, Connection};
 
 use crate::On;
 use crate::server::{Server, execute, number, run};
@@ -73,7 +73,8 @@ pub(crate) fn the_statement_is_every_drivers(on: On) {
             let accept = accept.bind(b"bills".as_slice()).bind(offered).bind(offered);
             let done = accept.execute(&mut *transaction).await.unwrap();
             assert_eq!(done.last_insert_id(), highest, "{offered}");
-            let told: u64 = sqlx::query_scalar("SELECT LAST_INSERT_ID()").fetch_one(&mut *transaction).await.unwrap();
+            let told: u64 =
+                sqlx::query_scalar("SELECT LAST_INSERT_ID()").fetch_one(&mut *transaction).await.unwrap();
             assert_eq!(told, highest, "{offered}");
         }
         transaction.commit().await.unwrap();

@@ -11,7 +11,7 @@ use sqlx::Executor as _;
 
 use super::{File, claim, run};
 
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(2);
 
 async fn refused(url: &str) -> Error {
     sqlite::connect(url).await.expect_err(url)
@@ -131,7 +131,7 @@ pub(crate) fn a_file_that_may_not_be_written_is_said_to_be_read_only() {
         drop(file.client().await);
         let client = Sqlite::from(file.options().read_only(true)).open(Options::default()).await;
         let error = match client {
-            Ok(client) => claim(&client, "a", std::time::Duration::from_secs(1)).attempt().await.unwrap_err(),
+            Ok(client) => claim(&client, "a", Duration::from_secs(1)).attempt().await.unwrap_err(),
             Err(error) => error,
         };
         assert!(error.kind() == ErrorKind::Rejected && error.message().contains("read-only"), "{error}");
@@ -178,7 +178,7 @@ pub(crate) fn a_link_leads_to_the_file_and_its_waiters() {
         let client = sqlite::connect(&format!("sqlite://{}", link.display())).await.unwrap();
         let canonical = file.path().canonicalize().unwrap();
         assert_eq!(client.info().server, canonical.display().to_string());
-        super::granted(&mut claim(&client, "a", std::time::Duration::from_secs(1))).await;
+        super::granted(&mut claim(&client, "a", Duration::from_secs(1))).await;
         assert_eq!(file.number("SELECT count(*) FROM onelock_locks").await, 1);
     });
 }

@@ -82,8 +82,10 @@ fn listed(text: &str, constant: &str) -> Items {
 }
 
 /// Calls that take several parameters at once.
-const TOGETHER: [(&str, &[&str]); 2] =
-    [("take_common(", &["prefix", "patience", "connect_wait", "lazy"]), ("take_certificates(", &["ca", "cert", "key"])];
+const TOGETHER: [(&str, &[&str]); 2] = [
+    ("take_common(", &["prefix", "patience", "connect_wait", "lazy"]),
+    ("take_certificates(", &["ca", "cert", "key"]),
+];
 
 /// Returns the parameters that the code of a file takes out of a URL, without its tests.
 fn taken_by(text: &str) -> Items {
