@@ -203,11 +203,11 @@ fn the_tokens_assumption_is_told_in_words() {
                 clock_step: Duration::from_secs(3600),
                 kept: "on its disk".to_owned(),
             },
-            vec!["rises while the server keeps its data", "3600s", "on its disk"],
+            vec!["rises while the server keeps its data", "1 h", "on its disk"],
         ),
         (
             Fencing::WhileAMajorityKeepsItsData { clock_step: Duration::from_secs(7200), and: and() },
-            vec!["rises while a majority", "7200s", "no snapshot is restored"],
+            vec!["rises while a majority", "2 h", "no snapshot is restored"],
         ),
         (
             Fencing::UntilAMajorityLosesItsData { and: and() },

@@ -308,6 +308,6 @@ mod tests {
         let behind = Drift { over: Duration::from_secs(60), micros: -2_000_000 }.finding();
         assert!(behind.message.contains("has drifted 2 s behind ours within 60 s: "), "{}", behind.message);
         let ahead = Drift { over: Duration::from_secs(60), micros: 2_000_000 }.finding();
-        assert!(ahead.message.contains("has drifted 2s ahead of ours within 60s: "), "{}", ahead.message);
+        assert!(ahead.message.contains("has drifted 2 s ahead of ours within 60 s: "), "{}", ahead.message);
     }
 }

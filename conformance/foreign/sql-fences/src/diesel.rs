@@ -2,6 +2,7 @@
 
 use std::error::Error;
 
+use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::result::Error as DieselError;
 use diesel::sql_types::{BigInt, Binary};
@@ -18,6 +19,8 @@ struct Highest {
 
 pub fn run(write: &Write<'_>) -> Result<Outcome, Box<dyn Error>> {
     let mut connection = SqliteConnection::establish(write.database)?;
+    // Other connections may have the file for a moment, also while they are closed.
+    connection.batch_execute("PRAGMA busy_timeout = 10000")?;
     let mut stale = None;
     let done = connection.immediate_transaction(|connection| {
         let accept = sql_query(write.accept);

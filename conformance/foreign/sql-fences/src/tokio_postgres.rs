@@ -11,7 +11,8 @@ pub fn run(write: &Write<'_>) -> Result<Outcome, Box<dyn Error>> {
         let (mut client, connection) = tokio_postgres::connect(write.database, NoTls).await?;
         tokio::spawn(connection);
         let transaction = client.transaction().await?;
-        let accepted = transaction.query_one(write.accept, &[&write.resource.as_bytes(), &write.token]).await?;
+        let accepted =
+            transaction.query_one(write.accept, &[&write.resource.as_bytes(), &write.token]).await?;
         let highest: i64 = accepted.get(0);
         if highest > write.token {
             transaction.rollback().await?;
