@@ -99,11 +99,11 @@ rules! {
     }
 }
 
-/// The outcome of a test that may be *not run*; the error says why.
-type Outcome = Result<(), String>;
+/// A test that may be *not run*, with its name; the error says why.
+type OptionalTest = (&'static str, fn() -> Result<(), String>);
 
 /// Tests that are not run if the programs with other drivers are missing.
-const WITH_OTHER_DRIVERS: [(&str, fn() -> Outcome); 1] =
+const WITH_OTHER_DRIVERS: [OptionalTest; 1] =
     [("fence::the_statement_is_every_drivers", fence::the_statement_is_every_drivers)];
 
 fn main() -> ExitCode {
