@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use onelock::driver::HumanDuration;
 use onelock::{Entry, Inspection, Level, Options};
 use serde_json::{Value, json};
 
@@ -89,7 +90,11 @@ impl Info {
         }
         print::line(format!("backend      {} {}", info.backend, info.server).trim_end())?;
         print::line(format!("token        {}", info.fencing))?;
-        print::line(format!("lease        of a {lease}; ttl {:?} to {:?}", info.min_ttl, info.max_ttl))?;
+        print::line(format!(
+            "lease        of a {lease}; ttl {} to {}",
+            HumanDuration(info.min_ttl),
+            HumanDuration(info.max_ttl)
+        ))?;
         print::line(format!("waiting      fair: {fair}; wake-ups: {wakes}"))?;
         print::line(format!("clock        {}", info.clock))?;
         print::line(format!("data loss    {}", info.data_loss))?;

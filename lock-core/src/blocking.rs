@@ -24,10 +24,11 @@ use crate::owner::OwnerBytes;
 /// `connect` is the function of any backend. It gets `options` with a [dedicated](Options::dedicated) thread.
 ///
 /// ```
+/// # use lock_core as onelock;
 /// # fn example(connect: impl AsyncFnOnce(lock_core::Options) -> lock_core::Result<lock_core::Client>) {
 /// # let work = || ();
 /// # let _ = (|| -> lock_core::Result<()> {
-/// let client = lock_core::blocking_open(Default::default(), connect)?;
+/// let client = onelock::blocking_open(Default::default(), connect)?;
 /// let lock = client.lock("ledger").build()?;
 /// let guard = lock.blocking_acquire()?;
 /// work();
@@ -44,6 +45,7 @@ use crate::owner::OwnerBytes;
 /// # Panics
 ///
 /// Inside async code. So do all calls whose names begin with `blocking`, because they would stop other tasks.
+#[track_caller]
 pub fn blocking_open(
     options: Options,
     connect: impl AsyncFnOnce(Options) -> Result<Client>,
@@ -67,6 +69,7 @@ impl Client {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_check(&self) -> Result<Vec<Finding>> {
         self.home.wait_for(self.check())
     }
@@ -80,6 +83,7 @@ impl Client {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_init(&self) -> Result<String> {
         self.home.wait_for(self.init())
     }
@@ -89,6 +93,7 @@ impl Client {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_shutdown(&self, limit: Duration) -> usize {
         self.home.wait_for(self.shutdown(limit))
     }
@@ -106,6 +111,7 @@ impl Lock {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_acquire(&self) -> Result<Guard> {
         self.home().wait_for(self.acquire())
     }
@@ -119,6 +125,7 @@ impl Lock {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_try_acquire(&self) -> Result<Option<Guard>> {
         self.home().wait_for(self.try_acquire())
     }
@@ -134,6 +141,7 @@ impl Lock {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_run<T>(&self, work: impl FnOnce(&Guard) -> T) -> Result<T> {
         finish(self.blocking_acquire()?, work)
     }
@@ -149,6 +157,7 @@ impl Lock {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_try_run<T>(&self, work: impl FnOnce(&Guard) -> T) -> Result<Option<T>> {
         match self.blocking_try_acquire()? {
             Some(guard) => finish(guard, work).map(Some),
@@ -165,6 +174,7 @@ impl Lock {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_inspect(&self) -> Result<Inspection> {
         self.home().wait_for(self.inspect())
     }
@@ -178,11 +188,13 @@ impl Lock {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_revoke(&self, holder: &OwnerBytes, when: When) -> Result<Revoked> {
         self.home().wait_for(self.revoke(holder, when))
     }
 }
 
+#[track_caller]
 fn finish<T>(guard: Guard, work: impl FnOnce(&Guard) -> T) -> Result<T> {
     let out = work(&guard);
     let held = guard.check();
@@ -198,6 +210,7 @@ impl Guard {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_lost(&self, limit: Duration) -> Option<LossReason> {
         let clock = self.clock();
         self.home().wait_for(clock.until(clock.now() + limit, self.lost()))
@@ -212,6 +225,7 @@ impl Guard {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_renew(&self, ttl: Duration) -> Result<Duration> {
         self.home().wait_for(self.renew(ttl))
     }
@@ -221,6 +235,7 @@ impl Guard {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_release(self) -> Ending {
         let home = self.home().clone();
         home.wait_for(self.release())
@@ -239,6 +254,7 @@ impl MultiLock {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_acquire(&self) -> Result<MultiGuard> {
         self.first().home().wait_for(self.acquire())
     }
@@ -252,6 +268,7 @@ impl MultiLock {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_try_acquire(&self) -> Result<Option<MultiGuard>> {
         self.first().home().wait_for(self.try_acquire())
     }
@@ -266,6 +283,7 @@ impl MultiLock {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_run<T>(&self, work: impl FnOnce(&MultiGuard) -> T) -> Result<T> {
         let guard = self.blocking_acquire()?;
         let out = work(&guard);
@@ -284,6 +302,7 @@ impl MultiGuard {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_lost(&self, limit: Duration) -> Option<(&Name, LossReason)> {
         let first = self.first();
         let clock = first.clock();
@@ -299,6 +318,7 @@ impl MultiGuard {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_renew(&self, ttl: Duration) -> Result<Duration> {
         self.first().home().wait_for(self.renew(ttl))
     }
@@ -308,6 +328,7 @@ impl MultiGuard {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_release(self) -> Ending {
         let home = self.first().home().clone();
         home.wait_for(self.release())

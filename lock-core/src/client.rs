@@ -8,18 +8,31 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::clock::Clock;
-use crate::driver::{Context, Driver, Finding, Info};
-use crate::error::{Error, Result};
+use crate::driver::{Driver, Finding, Info};
+use crate::error::Result;
 use crate::events::Events;
 use crate::home::{Home, SuspendWatch};
-use crate::life::{LONGEST_PATIENCE, Shared};
+use crate::life::Shared;
 use crate::local_queue::LocalQueues;
 use crate::lock::DEFAULT_TTL;
 use crate::lock::builder::LockBuilder;
-use crate::options::{Options, RunsOn};
+use crate::options::Options;
 use crate::owner::Label;
 
 /// A connection to a lock server. Cheap to clone.
+///
+/// ```
+/// # use lock_core as onelock;
+/// # async fn example(client: onelock::Client) -> onelock::Result<()> {
+/// use std::time::Duration;
+///
+/// let report = client.lock("nightly-report").wait(Duration::from_secs(60)).build()?;
+/// report.run(async |guard| println!("with token {}", guard.token())).await?;
+///
+/// // At the end of the program: waits until every lock has been given back.
+/// assert_eq!(client.shutdown(Duration::from_secs(5)).await, 0);
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct Client {
     pub(crate) shared: Arc<Shared>,
@@ -27,22 +40,6 @@ pub struct Client {
 }
 
 impl Client {
-    /// Opens a client of `driver` on the current tokio runtime, with default options.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) outside of a tokio runtime.
-    pub fn new(driver: impl Driver) -> Result<Client> {
-        let options = Options::default();
-        let home = Home::current()?;
-        Ok(Client::start(Arc::new(driver), options, home))
-    }
-
-    /// Returns the default options, to set others and open a client with them.
-    pub fn options() -> Options {
-        Options::default()
-    }
-
     /// Starts to build a lock with this name. The builder sets its terms.
     pub fn lock(&self, name: impl Into<String>) -> LockBuilder {
         LockBuilder::new(self.shared.clone(), self.home.clone(), name.into())
@@ -91,16 +88,6 @@ impl Client {
         outcome.map_err(|e| self.shared.at("init", None, e))
     }
 
-    /// Returns the driver, for code that makes the contract's calls itself, such as the conformance suite.
-    pub fn driver(&self) -> &Arc<dyn Driver> {
-        &self.shared.driver
-    }
-
-    /// Returns the client's clock.
-    pub fn clock(&self) -> &Clock {
-        &self.shared.clock
-    }
-
     /// Shuts the client down: turns away new callers and waiting ones, and waits, at most for `limit`, until every lock
     /// of this client has been released.
     ///
@@ -122,8 +109,35 @@ impl Client {
         task_count.count()
     }
 
-    fn start(driver: Arc<dyn Driver>, options: Options, home: Home) -> Client {
-        let Options { clock, random, label, patience, observer, .. } = options;
+    /// Returns the client's clock.
+    pub fn clock(&self) -> &Clock {
+        &self.shared.clock
+    }
+
+    /// Returns the driver, for code that makes the contract's calls itself, such as the conformance suite.
+    pub fn driver(&self) -> &Arc<dyn Driver> {
+        &self.shared.driver
+    }
+
+    /// Opens a client of `driver` on the current tokio runtime, with default options.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) outside of a tokio runtime, and in one without timers.
+    pub fn new(driver: impl Driver) -> Result<Client> {
+        let options = Options::default();
+        let home = Home::current(&options.the_clock())?;
+        Ok(Client::start(Arc::new(driver), options, home))
+    }
+
+    /// Returns the default options, to set others and open a client with them.
+    pub fn options() -> Options {
+        Options::default()
+    }
+
+    pub(crate) fn start(driver: Arc<dyn Driver>, options: Options, home: Home) -> Client {
+        let clock = options.the_clock();
+        let Options { random, label, patience, observer, .. } = options;
         let events = Arc::new(Events::new(driver.info().backend, observer));
         let task_count = home.task_count().clone();
         let shared = Shared {
@@ -155,50 +169,3 @@ impl fmt::Debug for Client {
             .finish_non_exhaustive()
     }
 }
-
-impl Options {
-    /// Opens a client of the driver that `connect` returns. Meant for backends.
-    ///
-    /// `connect` runs on the client's own runtime, where the driver's connections have to live. Errors name the
-    /// `backend`, and the `server` as people know it.
-    ///
-    /// # Errors
-    ///
-    /// - [`Invalid`](crate::ErrorKind::Invalid): the patience is less than 1 ms; or the client is not dedicated and
-    ///   there is no tokio runtime here.
-    /// - [`Rejected`](crate::ErrorKind::Rejected): the thread of a dedicated client could not be started.
-    /// - Any error of `connect`.
-    ///
-    /// # Cancel safety
-    ///
-    /// If this future is dropped, no client is opened. The future of `connect` goes on in the background.
-    pub async fn open<D: Driver, F>(
-        self,
-        backend: &'static str,
-        server: &str,
-        connect: impl FnOnce(Context) -> F,
-    ) -> Result<Client>
-    where
-        F: Future<Output = Result<D>> + Send + 'static,
-    {
-        if self.patience.is_some_and(|patience| patience < LEAST_PATIENCE) {
-            return Err(Error::invalid(format!(
-                "the patience must be at least {LEAST_PATIENCE:?}: a request needs time for its answer"
-            )));
-        }
-        let home = match self.runs_on {
-            RunsOn::CallersRuntime => Home::current()?,
-            RunsOn::OwnThread => Home::dedicated(self.clock.clone())?,
-        };
-        let patience = self.patience.unwrap_or(LONGEST_PATIENCE);
-        let context = Context { clock: self.clock.clone(), random: self.random.clone(), patience };
-        // Boxed: a driver's own futures nest deeply, and a program that can open several backends would not compile
-        // without the box (the compiler limits the depth of types).
-        let connecting = Box::pin(connect(context));
-        let driver = home.run(connecting).await.map_err(|e| e.at(backend, server, "connect", None))?;
-        Ok(Client::start(Arc::new(driver), self, home))
-    }
-}
-
-/// No server answers in less time.
-const LEAST_PATIENCE: Duration = Duration::from_millis(1);

@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Add;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -11,6 +12,17 @@ use tokio::sync::Notify;
 use crate::os;
 
 /// A moment on one client's clock. Moments of different clients are not comparable.
+///
+/// ```
+/// # use lock_core as onelock;
+/// use std::time::Duration;
+///
+/// use onelock::Clock;
+///
+/// let clock = Clock::system();
+/// let begin = clock.now();
+/// assert!((begin + Duration::from_secs(1)).since(begin) == Duration::from_secs(1));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(Duration);
 
@@ -59,9 +71,19 @@ pub trait Time: fmt::Debug + Send + Sync + 'static {
 }
 
 /// A client's clock. Cheap to clone.
+///
+/// [`Options::clock`](crate::Options::clock) sets another one than [`Clock::system`], for tests and simulations.
+///
+/// ```
+/// # use lock_core as onelock;
+/// use onelock::{Clock, Options};
+///
+/// let options = Options::default().clock(Clock::tokio());
+/// ```
 #[derive(Clone, Debug)]
 pub struct Clock {
     time: Arc<dyn Time>,
+    timers: Timers,
     /// Notified when time was seen to jump ahead of the timers, as it does after a suspend.
     jumps: Arc<Notify>,
 }
@@ -70,12 +92,43 @@ impl Clock {
     /// Returns the operating system's clock: `CLOCK_BOOTTIME` on Linux, because an ordinary monotonic clock stands
     /// still while a laptop or a virtual machine sleeps, and the server's clock doesn't.
     pub fn system() -> Clock {
-        Clock::new(System)
+        Clock { timers: Timers::OfTokio, ..Clock::new(System) }
+    }
+
+    /// Returns the clock of tokio's runtimes, for tests: it stands still while `tokio::time::pause` is in effect, and
+    /// moves on with the runtime's timers and with `tokio::time::advance`.
+    ///
+    /// The backend `memory` has this clock already. It does not count the time in which the machine was suspended, so it
+    /// is not for a client of a server in another process.
+    ///
+    /// ```
+    /// # use lock_core as onelock;
+    /// use std::time::Duration;
+    ///
+    /// use onelock::Clock;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let clock = Clock::tokio();
+    /// let begin = clock.now();
+    /// tokio::time::sleep(Duration::from_secs(3600)).await; // with paused time: over at once
+    /// assert_eq!(clock.now().since(begin), Duration::from_secs(3600));
+    /// # }
+    /// ```
+    pub fn tokio() -> Clock {
+        Clock { timers: Timers::OfTokio, ..Clock::new(Tokio::new()) }
     }
 
     /// Makes a clock that shows the time of `time`.
     pub fn new(time: impl Time) -> Clock {
-        Clock { time: Arc::new(time), jumps: Arc::default() }
+        Clock { time: Arc::new(time), timers: Timers::OfTheTime, jumps: Arc::default() }
+    }
+
+    /// Makes a timer if the clock's timers are tokio's. Panics, as tokio does, if the runtime has none.
+    pub(crate) fn probe(&self) {
+        if let Timers::OfTokio = self.timers {
+            drop(self.time.timer(Duration::ZERO));
+        }
     }
 
     /// Returns the current moment.
@@ -151,6 +204,15 @@ impl Clock {
     }
 }
 
+/// Where a clock's timers come from.
+#[derive(Clone, Copy, Debug)]
+enum Timers {
+    /// From the tokio runtime that polls them.
+    OfTokio,
+    /// From the [`Time`] itself.
+    OfTheTime,
+}
+
 /// The longest single timer; longer sleeps are chained.
 const LONGEST_TIMER: Duration = Duration::from_secs(24 * 3600);
 
@@ -168,28 +230,61 @@ impl Time for System {
     }
 }
 
-/// The clock of a test's runtime that is paused: it stands still until all tasks wait.
-#[cfg(test)]
+/// tokio's time. It reads every runtime's clock, and never goes back between two of them.
 #[derive(Debug)]
-struct Paused(tokio::time::Instant);
+struct Tokio {
+    origin: tokio::time::Instant,
+    /// The latest moment that was read, in nanoseconds: a thread outside of the runtime does not see that its time has
+    /// been moved on.
+    latest: AtomicU64,
+}
 
-#[cfg(test)]
-#[allow(clippy::disallowed_methods, reason = "it is the clock of tests in virtual time")]
-impl Clock {
-    /// Returns a clock in virtual time, which begins now.
-    pub(crate) fn paused() -> Clock {
-        Clock::new(Paused(tokio::time::Instant::now()))
+impl Tokio {
+    #[allow(clippy::disallowed_methods, reason = "it is a clock that other code has to use")]
+    fn new() -> Tokio {
+        Tokio { origin: tokio::time::Instant::now(), latest: AtomicU64::new(0) }
+    }
+}
+
+impl Time for Tokio {
+    #[allow(clippy::disallowed_methods, reason = "it is a clock that other code has to use")]
+    fn now(&self) -> Instant {
+        let passed = tokio::time::Instant::now().saturating_duration_since(self.origin);
+        let passed = u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX);
+        let latest = self.latest.fetch_max(passed, Ordering::AcqRel);
+        Instant(Duration::from_nanos(passed.max(latest)))
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "it is a clock that other code has to use")]
+    fn timer(&self, pause: Duration) -> Timer {
+        Box::pin(tokio::time::sleep(pause))
     }
 }
 
 #[cfg(test)]
-#[allow(clippy::disallowed_methods, reason = "it is the clock of tests in virtual time")]
-impl Time for Paused {
-    fn now(&self) -> Instant {
-        Instant::from_origin(self.0.elapsed())
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    #[tokio::test(start_paused = true)]
+    async fn tokios_clock_stands_still_and_moves_on_with_its_runtime() {
+        let clock = Clock::tokio();
+        let begin = clock.now();
+        assert_eq!(clock.now(), begin);
+        clock.sleep(HOUR).await;
+        assert_eq!(clock.now().since(begin), HOUR);
+        tokio::time::advance(HOUR).await;
+        assert_eq!(clock.now().since(begin), HOUR * 2);
     }
 
-    fn timer(&self, pause: Duration) -> Timer {
-        Box::pin(tokio::time::sleep(pause))
+    #[tokio::test(start_paused = true)]
+    async fn a_thread_without_a_runtime_sees_the_time_that_the_runtime_has_reached() {
+        let clock = Clock::tokio();
+        let begin = clock.now();
+        clock.sleep(HOUR).await;
+        assert_eq!(clock.now().since(begin), HOUR);
+        let seen = std::thread::spawn(move || clock.now());
+        assert!(seen.join().unwrap().since(begin) >= HOUR);
     }
 }

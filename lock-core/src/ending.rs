@@ -8,6 +8,18 @@ use crate::error::Error;
 ///
 /// It is information, and needs no reaction: the lock is released in both cases. Before work that must not be done
 /// without the lock, check the lock by [`Guard::check`](crate::Guard::check), or the fencing token at the resource.
+///
+/// ```
+/// # use lock_core as onelock;
+/// # async fn example(guard: onelock::Guard) -> onelock::Result<()> {
+/// use onelock::Ending;
+///
+/// match guard.release().await {
+///     Ending::Released => println!("held until the end"),
+///     Ending::Expired => println!("the lease had ended before"),
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// The lock was held until it was released.
@@ -27,6 +39,19 @@ impl Ending {
 }
 
 /// Why a lock was lost.
+///
+/// ```
+/// # use lock_core as onelock;
+/// # async fn example(guard: onelock::Guard) -> onelock::Result<()> {
+/// use onelock::LossReason;
+///
+/// let cause = guard.lost().await;
+/// println!("stopped: {cause}"); // for people
+/// if cause == LossReason::Revoked {
+///     println!("an operator took the lock");
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LossReason {
@@ -63,7 +88,14 @@ impl LossReason {
 
     /// Returns the error for a caller that needs the lost lock.
     pub(crate) fn to_error(self) -> Error {
-        Error::lost(format!("the lock was lost: {self}"))
+        let advice = match self {
+            LossReason::Expired => {
+                "; the server did not answer, or code that blocks kept this client's runtime from renewing (see \
+                 Options::dedicated)"
+            }
+            _ => "",
+        };
+        Error::lost(format!("the lock was lost: {self}{advice}"))
     }
 }
 

@@ -3,10 +3,20 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::human_duration::RoundedDuration;
 use crate::owner::OwnerBytes;
 use crate::token::FencingToken;
 
 /// A holder or a waiter.
+///
+/// ```
+/// # use lock_core as onelock;
+/// # async fn example(lock: onelock::Lock) -> onelock::Result<()> {
+/// if let Some(holder) = lock.inspect().await?.holder {
+///     println!("{holder}"); // held by deploy@web-3 pid 4711 for 3 min, lease ends in 12 s
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Entry {
@@ -52,21 +62,6 @@ impl fmt::Display for Entry {
         match self.expires_in {
             Some(left) => write!(f, ", lease ends in {}", RoundedDuration(left)),
             None => Ok(()),
-        }
-    }
-}
-
-/// A duration in one rounded unit, for people.
-struct RoundedDuration(Duration);
-
-impl fmt::Display for RoundedDuration {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.as_secs() {
-            0 => write!(f, "{} ms", self.0.as_millis()),
-            s @ ..120 => write!(f, "{s} s"),
-            s @ 120..7200 => write!(f, "{} min", s / 60),
-            s @ 7200..172_800 => write!(f, "{} h", s / 3600),
-            s => write!(f, "{} days", s / 86400),
         }
     }
 }

@@ -10,6 +10,22 @@ use crate::name::Name;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The kind of an error. Contention is not an error: it is `Ok(None)`, until a caller's own wait runs out.
+///
+/// ```
+/// # use lock_core as onelock;
+/// # async fn example(lock: onelock::Lock) -> onelock::Result<()> {
+/// use onelock::ErrorKind;
+///
+/// match lock.acquire().await {
+///     Ok(guard) => println!("ours, with token {}", guard.token()),
+///     Err(e) => match e.kind() {
+///         ErrorKind::Timeout => println!("held: {e}"),
+///         ErrorKind::Unavailable { .. } => println!("try again later: {e}"),
+///         _ => return Err(e),
+///     },
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -32,6 +48,15 @@ pub enum ErrorKind {
 }
 
 /// What is known of the effect of a request that was not answered.
+///
+/// ```
+/// # use lock_core as onelock;
+/// use onelock::{Effect, Error, ErrorKind};
+///
+/// let error = Error::unavailable(Effect::Unknown, "the server did not answer");
+/// assert!(error.may_have_taken_effect());
+/// assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// It was not carried out, and will not be.
@@ -41,6 +66,22 @@ pub enum Effect {
 }
 
 /// An error of this library. Its `Display` is one line for people and never holds a password.
+///
+/// ```
+/// # use lock_core as onelock;
+/// # async fn example(lock: onelock::Lock) -> onelock::Result<()> {
+/// if let Err(error) = lock.acquire().await {
+///     // For people: one line with the operation, the name and the server.
+///     println!("{error}");
+///     if let Some(holder) = error.holder() {
+///         println!("the holder's lease ends in {:?}", holder.expires_in);
+///     }
+///     if error.is_transient() {
+///         println!("the same call may succeed later");
+///     }
+/// }
+/// # Ok(()) }
+/// ```
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -117,6 +158,12 @@ impl Error {
         if let ErrorKind::Unavailable { effect } = &mut self.0.kind {
             *effect = Effect::NotApplied;
         }
+        self
+    }
+
+    /// Adds `more` to the end of the message.
+    pub(crate) fn and_says(mut self, more: &str) -> Error {
+        self.0.message.push_str(more);
         self
     }
 

@@ -15,6 +15,17 @@ use crate::owner::Owner;
 use crate::token::FencingToken;
 
 /// An event on a client.
+///
+/// ```
+/// # use lock_core as onelock;
+/// use onelock::{Event, Options};
+///
+/// let options = Options::default().observer(|event| match event {
+///     Event::Lost { name, cause, .. } => eprintln!("{name} was lost: {cause}"),
+///     Event::Trouble { name, error, .. } => eprintln!("{name}: {error}"),
+///     _ => {}
+/// });
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
@@ -81,7 +92,8 @@ pub enum Event<'a> {
         /// The error of the call.
         error: &'a Error,
     },
-    /// Time jumped ahead: the machine was suspended, or this process did not run.
+    /// Time jumped ahead: the machine was suspended, this process did not run, or code that blocks its thread kept the
+    /// client's runtime from running. A [dedicated](crate::Options::dedicated) client goes on beside such code.
     Jumped {
         /// By how much.
         by: Duration,
@@ -89,6 +101,17 @@ pub enum Event<'a> {
 }
 
 /// The reason why a caller does not get a lock.
+///
+/// ```
+/// # use lock_core as onelock;
+/// use onelock::{Event, Options, Refusal};
+///
+/// let options = Options::default().observer(|event| {
+///     if let Event::NotGranted { name, why: Refusal::Busy, waited } = event {
+///         eprintln!("{name} was held by another owner for {waited:?}");
+///     }
+/// });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -103,6 +126,15 @@ pub enum Refusal {
 /// A function that is called with every event, at once and on the client's runtime: it must not block.
 ///
 /// If it panics, nothing else ends. The first panic is reported to `tracing`, and the observer gets the next event.
+///
+/// ```
+/// # use lock_core as onelock;
+/// use std::sync::Arc;
+///
+/// use onelock::Observer;
+///
+/// let observer: Observer = Arc::new(|event| println!("{event:?}"));
+/// ```
 pub type Observer = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
 
 /// Reports an event to `tracing`, to `metrics`, and to the client's observer.
@@ -165,7 +197,7 @@ impl Events {
             Event::Trouble { name, operation, error } => {
                 tracing::warn!(backend, %name, operation, %error, "lock server trouble");
             }
-            Event::Jumped { by } => tracing::warn!(backend, ?by, "time jumped ahead"),
+            Event::Jumped { by } => tracing::warn!(backend, ?by, because = JUMPED, "time jumped ahead"),
         }
     }
 
@@ -209,6 +241,11 @@ impl Events {
     }
 }
 
+/// What may have kept the client's tasks from running, and what helps.
+const JUMPED: &str = "the machine was suspended, the process was stopped, or code that blocks its thread kept the runtime \
+                      from running; a client with a thread of its own (Options::dedicated) goes on renewing beside such \
+                      code";
+
 impl Refusal {
     /// Returns one lower-case word: the value of the metric's label.
     pub fn as_str(self) -> &'static str {
@@ -221,7 +258,7 @@ impl Refusal {
 }
 
 /// Returns the message of a panic.
-fn panic_message(panic: &(dyn Any + Send)) -> String {
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message").to_owned()
 }

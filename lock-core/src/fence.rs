@@ -9,10 +9,11 @@ use crate::token::FencingToken;
 /// A holder that was paused beyond its lease comes back with token 33, after its successor has written with token 34:
 /// 33 is refused. The same token is accepted any number of times, because a holder may write more than once.
 ///
-/// For a resource behind a server, the check has to be a part of the write itself (`lock_redis::FencedWrite`).
+/// For a resource behind a server, the check has to be a part of the write itself (in Redis by `onelock::redis::FencedWrite`, in a database by `onelock::postgres::Fence` and the like).
 ///
 /// ```
-/// use lock_core::{Fence, FencingToken};
+/// # use lock_core as onelock;
+/// use onelock::{Fence, FencingToken};
 /// let fence = Fence::new();
 /// let (old, new) = (FencingToken::new(33).unwrap(), FencingToken::new(34).unwrap());
 /// assert!(fence.accept(old).is_ok());
@@ -23,6 +24,17 @@ use crate::token::FencingToken;
 pub struct Fence(AtomicU64);
 
 /// The error for a refused token.
+///
+/// ```
+/// # use lock_core as onelock;
+/// use onelock::{Fence, FencingToken};
+///
+/// let fence = Fence::new();
+/// let [old, new] = [33, 34].map(|token| FencingToken::new(token).expect("not zero"));
+/// fence.accept(new).unwrap();
+/// let stale = fence.accept(old).unwrap_err();
+/// assert_eq!((stale.offered, stale.highest), (old, new));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stale {

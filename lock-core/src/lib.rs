@@ -6,12 +6,12 @@
 //! lives, and released when the guard is dropped.
 //!
 //! This page has what users of locks need. What backends need is in the module [`driver`]: they implement
-//! [`driver::Driver`] and [`driver::Claim`]. What is promised is written in `docs/semantics.md` of the repository.
+//! [`driver::Driver`] and [`driver::Claim`]. What is promised is written in
+//! [the semantics](https://github.com/onelock/onelock/blob/main/docs/semantics.md).
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod backoff;
-mod blocking;
 mod client;
 mod clock;
 pub mod driver;
@@ -22,12 +22,14 @@ mod events;
 mod fence;
 mod guard;
 mod home;
+mod human_duration;
 mod life;
 mod local_queue;
 mod location;
 mod lock;
 mod multi;
 mod name;
+mod opening;
 mod options;
 mod os;
 mod owner;
@@ -35,6 +37,9 @@ mod process;
 mod random;
 mod reentrant;
 mod token;
+
+// The last one, so that its calls are the last ones on each type's page.
+mod blocking;
 
 pub use blocking::blocking_open;
 pub use client::Client;

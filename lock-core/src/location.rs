@@ -25,7 +25,7 @@ pub struct Location {
 }
 
 impl Location {
-    /// Parses a URL.
+    /// Parses a URL. The scheme is read without regard to case, as RFC 3986 says.
     ///
     /// # Errors
     ///
@@ -53,10 +53,10 @@ impl Location {
             }
             parameters.push((name, value));
         }
-        Ok(Location { base: base.to_owned(), parameters, quoting })
+        Ok(Location { base: in_lower_case(base), parameters, quoting })
     }
 
-    /// Returns the text before the `?`. It may hold a password.
+    /// Returns the text before the `?`, with the scheme in lower case. It may hold a password.
     pub fn base(&self) -> &str {
         &self.base
     }
@@ -186,6 +186,17 @@ impl Quoting {
     }
 }
 
+/// Returns the text before the `?` with its scheme in lower case, if it begins with what can be one.
+fn in_lower_case(base: &str) -> String {
+    let is_of_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+    match base.split_once(':') {
+        Some((scheme, rest)) if scheme.chars().all(is_of_scheme) => {
+            format!("{}:{rest}", scheme.to_ascii_lowercase())
+        }
+        _ => base.to_owned(),
+    }
+}
+
 /// Checks that there is no `@` after the host, which a `/`, `?` or `#` ends. Such an `@` shows that one of these
 /// characters is in a password: what follows would be taken for a path or for parameters, and be shown as such.
 fn must_end_its_login(url: &str) -> Result<()> {
@@ -202,6 +213,14 @@ fn must_end_its_login(url: &str) -> Result<()> {
 }
 
 /// Parses `500ms`, `30s`, `1.5h`, or several of them with falling units, `1h30m`.
+///
+/// ```
+/// # use lock_core as onelock;
+/// use std::time::Duration;
+///
+/// assert_eq!(onelock::parse_duration("1h30m").unwrap(), Duration::from_secs(5400));
+/// assert!(onelock::parse_duration("90").is_err());
+/// ```
 ///
 /// # Errors
 ///
@@ -252,6 +271,20 @@ mod tests {
         assert!(url.finish("prefix, patience").unwrap_err().message().contains("\"x\""));
         for bad in ["r://h?a", "r://h?a=1&a=2", "r://h?a=%g1", "r://h?a=%f"] {
             assert!(Location::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_scheme_has_no_case_and_everything_else_has() {
+        for (given, read) in [
+            ("REDIS://Host/A?x=1", "redis://Host/A"),
+            ("SQLite:Locks.DB", "sqlite:Locks.DB"),
+            ("MongoDB+SRV://U:P@h", "mongodb+srv://U:P@h"),
+            ("User:Pass@Host", "user:Pass@Host"),
+            ("A B://h", "A B://h"),
+            ("", ""),
+        ] {
+            assert_eq!(Location::parse(given).unwrap().base(), read);
         }
     }
 

@@ -16,6 +16,15 @@ pub const RESERVED_SUFFIX: &str = ":lock~";
 /// The name of a lock: 1 to 512 bytes of UTF-8 that don't end in the reserved suffix and a letter.
 ///
 /// Two names that differ in any byte never exclude each other, on any backend. The same name always does.
+///
+/// ```
+/// # use lock_core as onelock;
+/// use onelock::{ErrorKind, Name};
+///
+/// let name = Name::new("billing/invoices").unwrap();
+/// assert_eq!(name.as_str(), "billing/invoices");
+/// assert_eq!(Name::new("").unwrap_err().kind(), ErrorKind::Invalid);
+/// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Arc<str>);
 

@@ -9,12 +9,27 @@ use crate::owner::Label;
 use crate::random::Random;
 
 /// The options of a client. Backends take it in addition to their own options.
+///
+/// ```
+/// # use lock_core as onelock;
+/// use std::time::Duration;
+///
+/// use onelock::Options;
+///
+/// let options = Options::default()
+///     .label("billing@web-3")
+///     .patience(Duration::from_secs(2))
+///     .connect_wait(Duration::from_secs(30)) // the server may start after this program
+///     .dedicated(); // a thread of its own, beside code that blocks
+/// ```
 #[derive(Clone)]
 pub struct Options {
-    pub(crate) clock: Clock,
+    /// `None`: the operating system's.
+    pub(crate) clock: Option<Clock>,
     pub(crate) random: Random,
     pub(crate) label: Option<Label>,
     pub(crate) patience: Option<Duration>,
+    pub(crate) connect_wait: Option<Duration>,
     pub(crate) observer: Option<Observer>,
     pub(crate) runs_on: RunsOn,
 }
@@ -31,10 +46,11 @@ pub(crate) enum RunsOn {
 impl Default for Options {
     fn default() -> Self {
         Options {
-            clock: Clock::system(),
+            clock: None,
             random: Random::system(),
             label: None,
             patience: None,
+            connect_wait: None,
             observer: None,
             runs_on: RunsOn::CallersRuntime,
         }
@@ -69,6 +85,18 @@ impl Options {
         self
     }
 
+    /// Sets for how long opening the client tries again while the server can't be reached; also `?connect_wait=` in a URL.
+    /// By default it tries once.
+    ///
+    /// It is meant for a program that starts before its server. An error that does not pass by itself, such as a wrong
+    /// password, is returned at once. The last try may end up to one patience after this time. A client that is opened by
+    /// `?lazy=true` does not wait.
+    #[must_use]
+    pub fn connect_wait(mut self, wait: Duration) -> Self {
+        self.connect_wait = Some(wait);
+        self
+    }
+
     /// Calls `observer` with every event, at once and on the client's runtime: `observer` must not block.
     #[must_use]
     pub fn observer(mut self, observer: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
@@ -76,11 +104,23 @@ impl Options {
         self
     }
 
-    /// Sets another clock, for simulations.
+    /// Sets another clock, for tests and simulations. By default [`Clock::system`]; for a server in memory, the clock of
+    /// that server.
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
-        self.clock = clock;
+        self.clock = Some(clock);
         self
+    }
+
+    /// Sets the clock unless one is set already. Meant for a backend whose server has a clock in this process.
+    #[must_use]
+    pub fn clock_unless_set(mut self, clock: &Clock) -> Self {
+        self.clock.get_or_insert_with(|| clock.clone());
+        self
+    }
+
+    pub(crate) fn the_clock(&self) -> Clock {
+        self.clock.clone().unwrap_or_else(Clock::system)
     }
 
     /// Sets another source of randomness, for simulations.
@@ -93,10 +133,11 @@ impl Options {
 
 impl std::fmt::Debug for Options {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Options { label, patience, runs_on, .. } = self;
+        let Options { label, patience, connect_wait, runs_on, .. } = self;
         f.debug_struct("Options")
             .field("label", label)
             .field("patience", patience)
+            .field("connect_wait", connect_wait)
             .field("runs_on", runs_on)
             .finish_non_exhaustive()
     }

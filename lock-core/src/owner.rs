@@ -11,6 +11,15 @@ use crate::random::Random;
 /// One acquisition's identity: 128 random bits, made once and never used again.
 ///
 /// The server stores it. It thereby recognises an attempt, a renewal or a release that arrives twice or late.
+///
+/// ```
+/// # use lock_core as onelock;
+/// # async fn example(lock: onelock::Lock) -> onelock::Result<()> {
+/// // Each acquisition has an owner of its own, by which the server knows it.
+/// let (first, second) = (lock.acquire().await?.owner(), lock.acquire().await?.owner());
+/// assert_ne!(first, second);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner([u8; 16]);
 
@@ -43,6 +52,18 @@ impl fmt::Debug for Owner {
 
 /// The bytes that a server stores for an owner, of this library's client or of another one. They are opaque, and are
 /// passed back to a revoke.
+///
+/// ```
+/// # use lock_core as onelock;
+/// # async fn example(lock: onelock::Lock) -> onelock::Result<()> {
+/// use onelock::When;
+///
+/// // The holder that was shown, and no later one, loses the lock.
+/// if let Some(holder) = lock.inspect().await?.holder {
+///     lock.revoke(&holder.owner, When::HoldersDeadline).await?;
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct OwnerBytes(Arc<[u8]>);
 
@@ -75,6 +96,13 @@ impl fmt::Debug for OwnerBytes {
 pub const MAX_LABEL: usize = 255;
 
 /// The text that people see for an owner. By default `user@host pid 4711 program`.
+///
+/// ```
+/// # use lock_core as onelock;
+/// use onelock::Label;
+///
+/// assert_eq!(Label::new("deploy of web-3").to_string(), "deploy of web-3");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label(Arc<str>);
 

@@ -12,6 +12,13 @@ pub trait RandomSource: Send + Sync + 'static {
 }
 
 /// A client's source of randomness. Cheap to clone.
+///
+/// ```
+/// # use lock_core as onelock;
+/// use onelock::{Options, Random};
+///
+/// let options = Options::default().random(Random::system()); // as it is without this call
+/// ```
 #[derive(Clone)]
 pub struct Random(Arc<Inner>);
 

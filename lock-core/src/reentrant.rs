@@ -22,8 +22,9 @@ use crate::name::Name;
 /// then `Lost`.
 ///
 /// ```
+/// # use lock_core as onelock;
 /// # async fn example(client: lock_core::Client) -> lock_core::Result<()> {
-/// let job = lock_core::Reentrant::new();
+/// let job = onelock::Reentrant::new();
 /// let lock = client.lock("ledger").reentrant(&job).build()?;
 /// let outer = lock.acquire().await?;
 /// // Further down, in code that does not know `outer`:

@@ -8,6 +8,17 @@ use std::num::NonZeroU64;
 ///
 /// How far you can rely on its rise depends on the server: [`Info::fencing`](crate::driver::Info::fencing) names the
 /// assumption. Tokens of different names, or of different backends, are not comparable.
+///
+/// ```
+/// # use lock_core as onelock;
+/// # async fn example(guard: onelock::Guard) -> onelock::Result<()> {
+/// use onelock::FencingToken;
+///
+/// let token = guard.token();
+/// let sent = token.get(); // a number of 64 bits, for the resource
+/// assert_eq!(FencingToken::new(sent), Some(token));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken(NonZeroU64);
 

@@ -38,7 +38,7 @@ async fn a_call_has_its_time_from_its_beginning() {
     assert!(call.is_over() && call.left().is_zero());
     let error = call.out_of_time(Effect::Unknown);
     assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown });
-    assert!(error.message().contains("800ms"), "{error}");
+    assert!(error.message().contains("800 ms"), "{error}");
 }
 
 #[test]

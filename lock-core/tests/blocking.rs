@@ -6,8 +6,8 @@
 #[allow(dead_code, unreachable_pub, reason = "this test needs little of it")]
 mod scripted;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, mpsc};
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use lock_core::driver::{Renewal, Revoked, When};
@@ -30,6 +30,19 @@ fn opened_with(options: Options, script: &Arc<Script>) -> Client {
 
 fn calls(script: &Script) -> Vec<String> {
     script.log().into_iter().map(|(_, call)| call).collect()
+}
+
+/// Returns the file that the last panic of this thread points to, from now on.
+fn watch_panics() -> Arc<Mutex<Option<String>>> {
+    let told_of = Arc::new(Mutex::new(None));
+    let (tell, this, before) = (told_of.clone(), std::thread::current().id(), take_hook());
+    set_hook(Box::new(move |panic| match panic.location() {
+        Some(location) if std::thread::current().id() == this => {
+            *tell.lock().unwrap() = Some(location.file().to_owned());
+        }
+        _ => before(panic),
+    }));
+    told_of
 }
 
 #[tokio::test]
@@ -63,8 +76,14 @@ async fn they_refuse_to_stop_async_code() {
         ("renew several", Box::new(|| drop(both.blocking_renew(TTL)))),
         ("release several", Box::new(|| _ = both_gone.blocking_release())),
     ];
+    let told_of = watch_panics();
     for (what, call) in calls {
         let panic = catch_unwind(AssertUnwindSafe(call)).expect_err(what);
+        assert_eq!(
+            told_of.lock().unwrap().take().as_deref(),
+            Some(file!()),
+            "{what}: it points to its caller"
+        );
         let said =
             panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
         assert!(said.is_some_and(|said| said.contains("runtime")), "{what}: {said:?}");

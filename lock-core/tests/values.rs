@@ -7,6 +7,7 @@
 mod scripted;
 
 use std::error::Error as _;
+use std::future::ready;
 use std::io;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use lock_core::driver::{Context, Location, Prefix, RandomSource};
 use lock_core::{
     Client, Clock, DEFAULT_TTL, Effect, Entry, Error, ErrorKind, Fair, Fence, Fencing, FencingToken, Finding,
     Instant, Label, Lease, Level, MAX_LABEL, MAX_NAME, MAX_PREFIX, Name, Options, Owner, OwnerBytes, Random,
-    Stale, Wakes,
+    Result, Stale, Wakes,
 };
 use scripted::{Script, client, granted, held, ms, pass, released};
 
@@ -202,11 +203,11 @@ fn the_tokens_assumption_is_told_in_words() {
                 clock_step: Duration::from_secs(3600),
                 kept: "on its disk".to_owned(),
             },
-            vec!["rises while the server keeps its data", "3600s", "on its disk"],
+            vec!["rises while the server keeps its data", "1 h", "on its disk"],
         ),
         (
             Fencing::WhileAMajorityKeepsItsData { clock_step: Duration::from_secs(7200), and: and() },
-            vec!["rises while a majority", "7200s", "no snapshot is restored"],
+            vec!["rises while a majority", "2 h", "no snapshot is restored"],
         ),
         (
             Fencing::UntilAMajorityLosesItsData { and: and() },
@@ -287,4 +288,99 @@ async fn a_driver_is_a_client_with_everything_by_default() {
     let outside =
         std::thread::spawn(move || Client::new(scripted::driver(&script, Clock::system())).map(drop));
     assert_eq!(outside.join().unwrap().unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+/// A driver that is there at the `there`-th try, and says how often it was tried.
+async fn opening(options: Options, there: u32, refusal: impl Fn() -> Error) -> (Result<Client>, u32) {
+    let mut tries = 0;
+    let clock = Clock::tokio();
+    let connect = |_: Context| {
+        tries += 1;
+        let script = Script::new([granted(ms(900))], [held(ms(900))], [released()]);
+        let driver = scripted::driver(&script, clock.clone());
+        let outcome = if tries < there { Err(refusal()) } else { Ok(driver) };
+        ready(outcome)
+    };
+    let opened = options.clock(Clock::tokio()).open("scripted", "a server", connect).await;
+    (opened, tries)
+}
+
+fn not_up() -> Error {
+    Error::unavailable(Effect::NotApplied, "the server can't be reached")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_waits_for_a_server_that_is_not_up_yet() {
+    let patient = || Options::default().connect_wait(Duration::from_secs(30));
+    let (opened, tries) = opening(patient(), 9, not_up).await;
+    opened.unwrap();
+    assert_eq!(tries, 9);
+    let (opened, tries) = opening(Options::default(), 2, not_up).await;
+    assert_eq!(opened.unwrap_err().message(), "the server can't be reached", "it was not told to wait");
+    assert_eq!(tries, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_waits_for_its_server_no_longer_than_it_was_told_to() {
+    let clock = Clock::tokio();
+    let began = clock.now();
+    let options = Options::default().connect_wait(Duration::from_secs(30));
+    let (opened, tries) = opening(options, u32::MAX, not_up).await;
+    let took = clock.now().since(began);
+    assert!((Duration::from_secs(28)..=Duration::from_secs(30)).contains(&took), "{took:?}");
+    let error = opened.unwrap_err();
+    assert!(error.is_transient() && error.operation() == Some("connect"), "{error:?}");
+    let expected = format!("the server can't be reached; tried {tries} times within ");
+    assert!(error.message().starts_with(&expected) && tries > 20, "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_does_not_wait_for_what_does_not_pass_by_itself() {
+    let clock = Clock::tokio();
+    let began = clock.now();
+    let options = Options::default().connect_wait(Duration::from_secs(30));
+    let (opened, tries) = opening(options.clone(), 2, || Error::rejected("wrong password")).await;
+    assert_eq!((opened.unwrap_err().message(), tries), ("wrong password", 1));
+    // The server says that it is not worth the wait.
+    let later = || not_up().with_retry_in(Duration::from_secs(31));
+    let (opened, tries) = opening(options, 2, later).await;
+    assert!(opened.unwrap_err().is_transient());
+    assert_eq!((tries, clock.now()), (1, began));
+}
+
+fn without_timers() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().build().unwrap()
+}
+
+#[test]
+fn a_runtime_without_timers_is_told_at_once() {
+    let script = Script::new([granted(ms(900))], [held(ms(900))], [released()]);
+    let driver = || scripted::driver(&script, Clock::system());
+    let errors = without_timers().block_on(async {
+        let opened = Options::default().open("scripted", "", |_| ready(Ok(driver()))).await;
+        [opened.map(drop), Client::new(driver()).map(drop)].map(Result::unwrap_err)
+    });
+    for error in errors {
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        assert!(error.message().contains("timers") && error.message().contains("enable_all"), "{error}");
+    }
+    let own = without_timers().block_on(async {
+        Options::default().dedicated().open("scripted", "", |_| ready(Ok(driver()))).await
+    });
+    own.unwrap();
+}
+
+#[test]
+fn a_runtime_without_io_is_told_by_the_call_that_needs_it() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let connect = async |_| -> Result<scripted::Scripted> {
+        // As tokio says it where a socket is opened.
+        panic!(
+            "A Tokio 1.x context was found, but IO is disabled. Call `enable_io` on the runtime builder to enable IO."
+        )
+    };
+    let options = Options::default().connect_wait(Duration::from_secs(30));
+    let error = runtime.block_on(options.open("scripted", "", connect)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    assert!(error.message().contains("I/O") && error.message().contains("enable_all"), "{error}");
 }

@@ -6,12 +6,13 @@
 //! heartbeat that its keys still exist.
 //!
 //! ```no_run
+//! # mod onelock { pub use lock_core::*; pub use lock_etcd as etcd; }
 //! # async fn example() -> lock_core::Result<()> {
-//! let client = lock_etcd::connect("etcd://10.0.0.1:2379,10.0.0.2,10.0.0.3?prefix=billing/").await?;
+//! let client = onelock::etcd::connect("etcd://10.0.0.1:2379,10.0.0.2,10.0.0.3?prefix=billing/").await?;
 //! let lock = client.lock("invoices").build()?;
 //! if let Some(guard) = lock.try_acquire().await? {
 //!     // … with guard.token() …
-//!     if guard.release().await == lock_core::Ending::Expired {
+//!     if guard.release().await == onelock::Ending::Expired {
 //!         // … the work took longer than the lease could be kept …
 //!     }
 //! }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use etcd_client::ConnectOptions;
-use lock_core::driver::{CommonParameters, Host, Location, Login, Opening, Prefix};
+use lock_core::driver::{CommonParameters, Host, HumanDuration, Location, Login, Opening, Prefix};
 use lock_core::{Client, Error, Options, Result};
 
 use crate::driver::EtcdDriver;
@@ -12,9 +12,10 @@ use crate::tls;
 /// An etcd cluster, and how to reach it.
 ///
 /// ```no_run
+/// # mod onelock { pub use lock_core::*; pub use lock_etcd as etcd; }
 /// # async fn example() -> lock_etcd::Result<()> {
-/// use lock_etcd::etcd_client::ConnectOptions;
-/// use lock_etcd::{Etcd, Options};
+/// use onelock::etcd::etcd_client::ConnectOptions;
+/// use onelock::etcd::{Etcd, Options};
 /// let own = ConnectOptions::new().with_user("deploy", "secret");
 /// let client = Etcd::new(["10.0.0.1:2379", "10.0.0.2:2379"], own)?.prefix("billing/")?.open(Options::default()).await?;
 /// # Ok(()) }
@@ -31,7 +32,8 @@ pub struct Etcd {
 const PORT: u16 = 2379;
 /// etcd's own default for `--election-timeout`.
 const ELECTION: Duration = Duration::from_secs(1);
-const PARAMETERS: &str = "prefix, patience, lazy, election, user, pass; with etcds:// also ca, cert, key";
+const PARAMETERS: &str =
+    "prefix, patience, connect_wait, lazy, election, user, pass; with etcds:// also ca, cert, key";
 
 impl Etcd {
     /// A cluster with members at these addresses, `host[:port]` or `http[s]://host[:port]`.
@@ -60,6 +62,7 @@ impl Etcd {
     ///
     /// - `prefix`: stands before every name.
     /// - `patience`: how long one request may take.
+    /// - `connect_wait`: for how long opening tries again while the server can\'t be reached, like `30s`.
     /// - `lazy=true`: opening does not wait for a server.
     /// - `election`: the servers' `--election-timeout`, 1 s by default. The shortest ttl is five times that, in whole
     ///   seconds.
@@ -130,7 +133,8 @@ impl Etcd {
     pub fn election(mut self, timeout: Duration) -> Result<Etcd> {
         if !(Duration::from_millis(10)..=Duration::from_secs(50)).contains(&timeout) {
             return Err(Error::invalid(format!(
-                "etcd's election timeout must be 10 ms to 50 s, not {timeout:?}"
+                "etcd's election timeout must be 10 ms to 50 s, not {}",
+                HumanDuration(timeout)
             )));
         }
         self.election = timeout;
@@ -162,7 +166,7 @@ impl Etcd {
     /// background, for at most the patience.
     pub async fn open(self, options: Options) -> Result<Client> {
         let (options, address) = (self.common.apply_to(options), self.address());
-        options.open("etcd", &address, |context| EtcdDriver::open(self, context)).await
+        options.open("etcd", &address, |context| EtcdDriver::open(self.clone(), context)).await
     }
 
     /// Returns the members' addresses for users, without user and password.

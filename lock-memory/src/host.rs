@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use lock_core::driver::Prefix;
-use lock_core::{Owner, Random};
+use lock_core::{Clock, Owner, Random};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
@@ -88,6 +88,11 @@ impl<S: Server> Host<S> {
     pub(crate) fn order(&self, request: S::Request) -> S::Answer {
         // No client has this number: real clients are counted from one.
         self.handle(ClientId(0), request, 0).answer
+    }
+
+    /// Returns the clock of the server's clients, unless their options have another.
+    pub(crate) fn rate(&self) -> &Clock {
+        self.clock.rate()
     }
 
     /// Returns the server's time.

@@ -4,8 +4,9 @@
 //! [`lock_core::Client`] can't tell the difference:
 //!
 //! ```
-//! use lock_core::{ErrorKind, LossReason};
-//! use lock_memory::Memory;
+//! # mod onelock { pub use lock_core::*; pub use lock_memory as memory; }
+//! use onelock::{ErrorKind, LossReason};
+//! use onelock::memory::Memory;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> lock_core::Result<()> {
@@ -18,7 +19,7 @@
 //!
 //! // The lock is lost in the middle of the work: does their code stop?
 //! memory.expire("report");
-//! assert!(guard.renew(lock_core::DEFAULT_TTL).await.is_err());
+//! assert!(guard.renew(onelock::DEFAULT_TTL).await.is_err());
 //! assert_eq!(guard.lost().await, LossReason::Gone);
 //!
 //! // The server can't be reached: does our code say so?

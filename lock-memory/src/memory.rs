@@ -4,17 +4,17 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::driver::{Prefix, Revoked, Row, When};
-use lock_core::{Client, Label, Options, Owner, Random, Result};
+use lock_core::driver::{Context, Prefix, Revoked, Row, When};
+use lock_core::{Client, Clock, Label, Options, Owner, Random, Result};
 
 use crate::host::{Counters, Cut, Host};
 use crate::lease::LeaseDriver;
 use crate::queue::QueueDriver;
 use crate::register::Tells;
-use crate::server::Key;
 use crate::server::lease::{self, LeaseServer};
 use crate::server::queue::{self, QueueServer};
 use crate::server::register::{self, RegisterServer};
+use crate::server::{Key, Server};
 use crate::time::{ServerClock, ServerTime};
 
 /// The shortest ttl. After the core's margin it still leaves more time than a scheduler's usual delay.
@@ -204,36 +204,60 @@ impl Memory {
     }
 
     pub(crate) async fn open(&self, prefix: Prefix, options: Options, cut: &Cut) -> Result<Client> {
-        let (name, cut) = (self.name.clone(), cut.clone());
+        let options = options.clock_unless_set(self.rate());
         match &self.server {
             Family::Lease(host) => {
-                let host = host.clone();
-                let connect = |context: lock_core::driver::Context| async move {
-                    let wire = Arc::new(host.connect(&cut));
-                    let identity = host.identity(&prefix);
-                    Ok(LeaseDriver::new(wire, &name, prefix, context.clock).of(identity))
+                let connect = |context: Context| {
+                    let (host, name, prefix, cut) = self.parts(host, &prefix, cut);
+                    async move {
+                        let wire = Arc::new(host.connect(&cut));
+                        let identity = host.identity(&prefix);
+                        Ok(LeaseDriver::new(wire, &name, prefix, context.clock).of(identity))
+                    }
                 };
                 options.open("memory", &self.name, connect).await
             }
             Family::Queue(host) => {
-                let host = host.clone();
-                let connect = |context: lock_core::driver::Context| async move {
-                    let wire = Arc::new(host.connect(&cut));
-                    let runtime = tokio::runtime::Handle::current();
-                    let identity = host.identity(&prefix);
-                    Ok(QueueDriver::new(wire, &name, prefix, context.clock, runtime).of(identity))
+                let connect = |context: Context| {
+                    let (host, name, prefix, cut) = self.parts(host, &prefix, cut);
+                    async move {
+                        let wire = Arc::new(host.connect(&cut));
+                        let runtime = tokio::runtime::Handle::current();
+                        let identity = host.identity(&prefix);
+                        Ok(QueueDriver::new(wire, &name, prefix, context.clock, runtime).of(identity))
+                    }
                 };
                 options.open("memory", &self.name, connect).await
             }
             Family::Register(host) => {
-                let host = host.clone();
-                let connect = |context: lock_core::driver::Context| async move {
-                    let wire = Arc::new(host.connect(&cut));
-                    let identity = host.identity(&prefix);
-                    Ok(crate::register::driver(wire, &name, prefix, Some(identity), Tells::Time, context))
+                let connect = |context: Context| {
+                    let (host, name, prefix, cut) = self.parts(host, &prefix, cut);
+                    async move {
+                        let wire = Arc::new(host.connect(&cut));
+                        let identity = Some(host.identity(&prefix));
+                        Ok(crate::register::driver(wire, &name, prefix, identity, Tells::Time, context))
+                    }
                 };
                 options.open("memory", &self.name, connect).await
             }
+        }
+    }
+
+    /// Returns what one driver needs, for a future that owns it.
+    fn parts<S: Server>(
+        &self,
+        host: &Arc<Host<S>>,
+        prefix: &Prefix,
+        cut: &Cut,
+    ) -> (Arc<Host<S>>, Arc<str>, Prefix, Cut) {
+        (host.clone(), self.name.clone(), prefix.clone(), cut.clone())
+    }
+
+    fn rate(&self) -> &Clock {
+        match &self.server {
+            Family::Lease(host) => host.rate(),
+            Family::Queue(host) => host.rate(),
+            Family::Register(host) => host.rate(),
         }
     }
 

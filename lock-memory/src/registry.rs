@@ -12,19 +12,21 @@ use crate::memory::Memory;
 /// The servers live as long as the process, and so does what is locked on them.
 static SERVERS: Mutex<BTreeMap<String, Memory>> = Mutex::new(BTreeMap::new());
 
-const PARAMETERS: &str = "prefix, patience, lazy";
+const PARAMETERS: &str = "prefix, patience, connect_wait, lazy";
 
 /// Opens a client of the server that `url` names. The server is created when it is first named in this process.
 ///
 /// `memory://NAME` is a server of the lease family, `memory+queue://NAME` one of the queue family, and
-/// `memory+register://NAME` one of the register family; an empty name is the default server. Parameters: `prefix` (put before every name), `patience` (how long one request may take), `lazy` (as
-/// for other servers, but opening waits for nothing here).
+/// `memory+register://NAME` one of the register family; an empty name is the default server. Parameters: `prefix` (put
+/// before every name), `patience` (how long one request may take), `connect_wait` and `lazy` (as for other servers, but
+/// opening waits for nothing here).
 ///
 /// ```
+/// # mod onelock { pub use lock_core::*; pub use lock_memory as memory; }
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> lock_core::Result<()> {
-/// let client = lock_memory::connect("memory://jobs?prefix=nightly:", lock_core::Options::default()).await?;
+/// let client = onelock::memory::connect("memory://jobs?prefix=nightly:", onelock::Options::default()).await?;
 /// let guard = client.lock("report").build()?.acquire().await?;
-/// assert!(lock_memory::named("memory://jobs")?.expire("nightly:report"));
+/// assert!(onelock::memory::named("memory://jobs")?.expire("nightly:report"));
 /// # drop(guard); Ok(()) }
 /// ```
 ///
@@ -51,6 +53,8 @@ pub async fn connect(url: &str, options: Options) -> Result<Client> {
 ///
 /// `Invalid` unless the scheme is `memory://`, `memory+queue://` or `memory+register://`.
 pub fn named(base: &str) -> Result<Memory> {
+    let location = Location::parse(base)?;
+    let base = location.base();
     let (begin, name): (fn() -> Memory, _) = match base.split_once("://") {
         Some(("memory", name)) => (Memory::new, name),
         Some(("memory+queue", name)) => (Memory::queue, name),

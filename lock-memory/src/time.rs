@@ -36,7 +36,10 @@ impl Add<Duration> for ServerTime {
     }
 }
 
-/// A server's clock: it starts at the machine's wall clock, goes on with a monotonic one, and can be set.
+/// A server's clock: it starts at the machine's wall clock, goes on with tokio's time, and can be set.
+///
+/// All clients of the server have its rate, unless their options set another clock. With tokio's paused time, server and
+/// clients stand still together.
 ///
 /// Cheap to clone; all clones are the same clock.
 #[derive(Clone, Debug)]
@@ -47,9 +50,9 @@ pub struct ServerClock {
 }
 
 impl ServerClock {
-    /// Creates a clock that starts at the machine's wall clock.
+    /// Creates a clock that starts at the machine's wall clock, and then goes as fast as [`Clock::tokio`].
     pub fn system() -> ServerClock {
-        ServerClock::new(Clock::system(), wall_clock())
+        ServerClock::new(Clock::tokio(), wall_clock())
     }
 
     /// Creates a clock that shows `now` at this moment, and then goes as fast as `clock`.
@@ -62,6 +65,11 @@ impl ServerClock {
     pub fn now(&self) -> ServerTime {
         let micros = elapsed(&self.clock).saturating_add(*self.origin.borrow());
         ServerTime(u64::try_from(micros).unwrap_or(0))
+    }
+
+    /// Returns what the clock goes on with.
+    pub(crate) fn rate(&self) -> &Clock {
+        &self.clock
     }
 
     /// Sets the clock, forward or back, as an operator or NTP would.

@@ -334,12 +334,14 @@ async fn urls_name_servers_of_this_process() {
         let base = format!("{scheme}://urls");
         let a = lock_memory::connect(&format!("{base}?patience=1s"), Options::default()).await.unwrap();
         let b =
-            lock_memory::connect(&format!("{base}?prefix=p:&lazy=true"), Options::default()).await.unwrap();
+            lock_memory::connect(&format!("{base}?prefix=p:&lazy=true&connect_wait=30s"), Options::default())
+                .await
+                .unwrap();
         let _guard = a.lock("p:n").build().unwrap().acquire().await.unwrap();
         assert!(b.lock("n").build().unwrap().try_acquire().await.unwrap().is_none(), "{scheme}: one server");
         assert!(a.lock("n").build().unwrap().try_acquire().await.unwrap().is_some(), "{scheme}: a prefix");
         assert!(lock_memory::named(&base).unwrap().expire("p:n"));
-        for bad in ["?x=1", "?patience=1", "?lazy=yes"] {
+        for bad in ["?x=1", "?patience=1", "?connect_wait=1", "?lazy=yes"] {
             let error = lock_memory::connect(&format!("{base}{bad}"), Options::default()).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Invalid, "{bad}");
         }

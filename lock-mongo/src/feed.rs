@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Audience, Context, Missed, Notice, Prefix, Source, SourceError, Wakes, detached};
+use lock_core::driver::{
+    Audience, Context, HumanDuration, Missed, Notice, Prefix, Source, SourceError, Wakes, detached,
+};
 use lock_core::{Clock, Instant};
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::change_stream::ChangeStream;
@@ -69,7 +71,10 @@ impl Streams {
             }
             Ok(Err(e)) => return Err(SourceError::Broken(errors::words(&e))),
             Err(_) => {
-                return Err(SourceError::Broken(format!("no change stream within {:?}", self.patience)));
+                return Err(SourceError::Broken(format!(
+                    "no change stream within {}",
+                    HumanDuration(self.patience)
+                )));
             }
         };
         let (sender, notices) = mpsc::unbounded_channel();

@@ -20,9 +20,10 @@ use crate::statements;
 /// update. If no document matches, the token is stale.
 ///
 /// ```no_run
+/// # mod onelock { pub use lock_core::*; pub use lock_mongo as mongodb; }
 /// # async fn example(guard: lock_core::Guard, client: lock_mongo::mongodb::Client) -> Result<(), lock_mongo::FenceError> {
-/// use lock_mongo::Fence;
-/// use lock_mongo::mongodb::bson::{Document, doc};
+/// use onelock::mongodb::Fence;
+/// use onelock::mongodb::mongodb::bson::{Document, doc};
 /// let app = client.database("app");
 /// let mut session = client.start_session().await?;
 /// session.start_transaction().await?;

@@ -4,12 +4,13 @@
 //! Each call is one `findAndModify` with an update pipeline, acknowledged by a majority of the set.
 //!
 //! ```no_run
+//! # mod onelock { pub use lock_core::*; pub use lock_mongo as mongodb; }
 //! # async fn example() -> lock_core::Result<()> {
-//! let client = lock_mongo::connect("mongodb://127.0.0.1/app?replicaSet=rs0&prefix=billing:").await?;
+//! let client = onelock::mongodb::connect("mongodb://127.0.0.1/app?replicaSet=rs0&prefix=billing:").await?;
 //! let lock = client.lock("invoices").build()?;
 //! if let Some(guard) = lock.try_acquire().await? {
 //!     // … with guard.token() …
-//!     if guard.release().await == lock_core::Ending::Expired {
+//!     if guard.release().await == onelock::Ending::Expired {
 //!         // … the work took longer than the lease could be kept …
 //!     }
 //! }

@@ -14,9 +14,10 @@ use crate::{schema, tls, url};
 /// A replica set or a standalone server, how to reach it, and where in it the locks are.
 ///
 /// ```no_run
+/// # mod onelock { pub use lock_core::*; pub use lock_mongo as mongodb; }
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// use lock_mongo::mongodb::options::ClientOptions;
-/// use lock_mongo::{Mongo, Options};
+/// use onelock::mongodb::mongodb::options::ClientOptions;
+/// use onelock::mongodb::{Mongo, Options};
 /// let own = ClientOptions::parse("mongodb://127.0.0.1/?replicaSet=rs0").await?;
 /// let client = Mongo::from(own).database("app")?.prefix("billing:")?.open(Options::default()).await?;
 /// # Ok(()) }
@@ -39,14 +40,15 @@ enum Reach {
 pub(crate) const DATABASE: &str = "onelock";
 pub(crate) const COLLECTION: &str = "onelock_locks";
 
-const OURS: [&str; 7] = ["prefix", "patience", "lazy", "collection", "ca", "cert", "key"];
+const OURS: [&str; 8] = ["prefix", "patience", "connect_wait", "lazy", "collection", "ca", "cert", "key"];
 
 impl Mongo {
     /// Reads a URL: `mongodb://[user:password@]host[:port][,…][/database][?…]`, or `mongodb+srv://…` with the feature
     /// `srv`.
     ///
     /// The database is `onelock` unless the URL names one. Parameters: `prefix` (put before every name), `patience`
-    /// (how long one request may take, like `500ms`), `lazy=true` (opening doesn't wait for the server), `collection`
+    /// (how long one request may take, like `500ms`), `connect_wait` (for how long opening tries again,
+    /// like `30s`), `lazy=true` (opening doesn't wait for the server), `collection`
     /// (instead of `onelock_locks`), `ca` (a PEM file of the roots to trust instead of the public ones), `cert` (a PEM
     /// file with the client's certificate and its key; `key` may name the same file). All others are MongoDB's own.
     ///
@@ -137,7 +139,7 @@ impl Mongo {
     /// Cancel safe: if the future is dropped, no client is left. The collection may have been created.
     pub async fn open(self, options: Options) -> Result<Client> {
         let (options, address) = (self.common.apply_to(options), self.address());
-        options.open("mongodb", &address, |context| MongoDriver::open(self, context)).await
+        options.open("mongodb", &address, |context| MongoDriver::open(self.clone(), context)).await
     }
 
     /// Returns the server's address for display, without user and password.

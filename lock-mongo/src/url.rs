@@ -15,7 +15,7 @@ use crate::errors;
 /// without the feature `srv`.
 pub(crate) fn parse(url: &str, names: &[&str]) -> Result<(Location, ConnectionString)> {
     let whole = Location::parse(url)?;
-    let (ours, theirs) = split(url, names)?;
+    let (ours, theirs) = split(whole.base(), url, names)?;
     #[cfg(not(feature = "srv"))]
     if whole.scheme() == "mongodb+srv" {
         return Err(Error::unsupported("mongodb+srv:// needs the feature `srv` of lock-mongo, which is off"));
@@ -25,9 +25,9 @@ pub(crate) fn parse(url: &str, names: &[&str]) -> Result<(Location, ConnectionSt
     Ok((ours.part_of(&whole), theirs))
 }
 
-/// Splits a URL into this library's parameters, and a URL with the others, which the `mongodb` crate reads.
-fn split(url: &str, names: &[&str]) -> Result<(Location, String)> {
-    let (base, query) = url.split_once('?').unwrap_or((url, ""));
+/// Splits a URL, whose text before the `?` is `base`, into this library's parameters, and a URL with the others, which the `mongodb` crate reads.
+fn split(base: &str, url: &str, names: &[&str]) -> Result<(Location, String)> {
+    let (_, query) = url.split_once('?').unwrap_or((url, ""));
     let is_ours = |part: &&str| names.contains(&part.split('=').next().unwrap_or(part));
     let (ours, theirs): (Vec<&str>, Vec<&str>) =
         query.split('&').filter(|part| !part.is_empty()).partition(is_ours);

@@ -14,9 +14,10 @@ use crate::side::{Kind, side_key};
 /// once. All tokens of one key have to come from one lock. Writes that do not go through this type are not checked.
 ///
 /// ```no_run
+/// # mod onelock { pub use lock_core::*; pub use lock_redis as redis; }
 /// # async fn example(guard: lock_core::Guard, mut connection: redis::aio::MultiplexedConnection)
 /// #     -> Result<(), lock_redis::WriteError> {
-/// use lock_redis::FencedWrite;
+/// use onelock::redis::FencedWrite;
 /// let report = FencedWrite::new("report");
 /// report.set(&mut connection, guard.token(), "42 rows").await?;
 /// # Ok(()) }

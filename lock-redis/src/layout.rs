@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lock_core::driver::{Entry, Queueing, Request, whole_millis};
+use lock_core::driver::{Entry, HumanDuration, Queueing, Request, whole_millis};
 use lock_core::{Error, Label, Owner, Result};
 use redis::Cmd;
 
@@ -50,7 +50,10 @@ impl Grace {
         let bounds = Duration::from_millis(100)..=Duration::from_secs(3600);
         match bounds.contains(&grace) {
             true => Ok(Grace(grace)),
-            false => Err(Error::invalid(format!("grace={grace:?}: it is 100ms to 1h"))),
+            false => Err(Error::invalid(format!(
+                "grace is {}; it must be from 100 ms to 1 h",
+                HumanDuration(grace)
+            ))),
         }
     }
 

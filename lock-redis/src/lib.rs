@@ -5,12 +5,13 @@
 //! lock's key and belong to the same cluster slot. Each call is one script, one round trip.
 //!
 //! ```no_run
+//! # mod onelock { pub use lock_core::*; pub use lock_redis as redis; }
 //! # async fn example() -> lock_core::Result<()> {
-//! let client = lock_redis::connect("redis://127.0.0.1/?prefix=billing:").await?;
+//! let client = onelock::redis::connect("redis://127.0.0.1/?prefix=billing:").await?;
 //! let lock = client.lock("invoices").build()?;
 //! if let Some(guard) = lock.try_acquire().await? {
 //!     // … with guard.token() …
-//!     if guard.release().await == lock_core::Ending::Expired {
+//!     if guard.release().await == onelock::Ending::Expired {
 //!         // … the work took longer than the lease could be kept …
 //!     }
 //! }

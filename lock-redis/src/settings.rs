@@ -14,8 +14,9 @@ use crate::servers::{Servers, with_sockets_that_notice};
 /// A Redis or Valkey server, or a primary with its replicas, and how to reach it.
 ///
 /// ```no_run
+/// # mod onelock { pub use lock_core::*; pub use lock_redis as redis; }
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// use lock_redis::{Options, Redis, redis};
+/// use onelock::redis::{Options, Redis, redis};
 /// let own = redis::Client::open("redis://127.0.0.1/")?;
 /// let client = Redis::from(&own).prefix("billing:")?.open(Options::default()).await?;
 /// # Ok(()) }
@@ -29,7 +30,7 @@ pub struct Redis {
     pub(crate) acks: Option<NonZeroU8>,
 }
 
-const PARAMETERS: &str = "prefix, patience, lazy, layout, fenced, fair, grace, ack; with rediss:// also ca, cert, key; with unix:// also db, user, pass; with \
+const PARAMETERS: &str = "prefix, patience, connect_wait, lazy, layout, fenced, fair, grace, ack; with rediss:// also ca, cert, key; with unix:// also db, user, pass; with \
      redis+sentinel:// also sentinel_user, sentinel_password";
 
 impl Redis {
@@ -46,7 +47,8 @@ impl Redis {
     /// `rediss+cluster://`, `valkey+cluster://` and `valkeys+cluster://` likewise.
     ///
     /// Parameters: `prefix` (put before every name on the server), `patience` (how long one request may take),
-    /// `lazy=true` (opening doesn't wait for the server); `ack` (how many replicas acknowledge each grant, from 1 to 255:
+    /// `connect_wait` (for how long opening tries again,
+    /// like `30s`), `lazy=true` (opening doesn't wait for the server); `ack` (how many replicas acknowledge each grant, from 1 to 255:
     /// [`ack`](Redis::ack)); `layout=redisson` ([`Layout::Redisson`], and with `fenced=true`
     /// as well [`Layout::RedissonFenced`]); `fair=true` ([`Layout::Fair`], with `grace` for its [`Grace`]); with TLS `ca` (a PEM file of the roots to trust instead of
     /// the public ones), `cert` and `key` (PEM files of the client's certificate); on a Unix socket `db`, `user`,
@@ -132,10 +134,14 @@ impl Redis {
         let (options, address) = (self.common.apply_to(options), self.address());
         match self.servers.clone() {
             Servers::Cluster(named) => {
-                options.open("redis", &address, |context| ClusterDriver::open(self, named, context)).await
+                options
+                    .open("redis", &address, |context| {
+                        ClusterDriver::open(self.clone(), named.clone(), context)
+                    })
+                    .await
             }
             Servers::One(_) | Servers::Copies(_) | Servers::Watched(_) => {
-                options.open("redis", &address, |context| RedisDriver::open(self, context)).await
+                options.open("redis", &address, |context| RedisDriver::open(self.clone(), context)).await
             }
         }
     }

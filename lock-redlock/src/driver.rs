@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Claim, CommonParameters, Context, CurrentInfo, Driver, Finding, Inspection, Level, Opening, Prefix,
-    Request, Revocation, Revoked, When,
+    Claim, CommonParameters, Context, CurrentInfo, Driver, Finding, HumanDuration, Inspection, Level,
+    Opening, Prefix, Request, Revocation, Revoked, When,
 };
 use lock_core::{Clock, Effect, Error, ErrorKind, Info, Name, Random, Result};
 use lock_redis::node::{Kind, VoteRegistry, beside, key};
@@ -192,7 +192,9 @@ impl Driver for RedlockDriver {
             Ok(Marked::Now { votes_in }) if votes_in.is_zero() => {
                 Some(format!("{} votes now", self.address(at)))
             }
-            Ok(Marked::Now { votes_in }) => Some(format!("{} votes in {votes_in:?}", self.address(at))),
+            Ok(Marked::Now { votes_in }) => {
+                Some(format!("{} votes in {}", self.address(at), HumanDuration(votes_in)))
+            }
             _ => None,
         });
         Ok(done.collect::<Vec<_>>().join("\n"))

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_core::Info;
-use lock_core::driver::{Fencing, Lease, Wakes};
+use lock_core::driver::{Fencing, HumanDuration, Lease, Wakes};
 
 const MIN_TTL: Duration = Duration::from_millis(50);
 
@@ -19,6 +19,7 @@ const CLOCK: &str = "each node's wall clock. Two holders are possible, until the
 /// Describes what so many nodes guarantee.
 pub fn describe(server: String, nodes: usize, max_ttl: Duration) -> Info {
     let majority = nodes / 2 + 1;
+    let longest = HumanDuration(max_ttl);
     // Each node is asked to release, to grant, and to raise the token.
     let requests = u32::try_from(3 * nodes).unwrap_or(u32::MAX);
     let mut info = Info::new(
@@ -27,7 +28,7 @@ pub fn describe(server: String, nodes: usize, max_ttl: Duration) -> Info {
         Fencing::WhileAMajorityKeepsItsData {
             clock_step: CLOCK_STEP,
             and: format!(
-                "each node that lost its data has had no vote for max_ttl ({max_ttl:?}), and the nodes' clocks agree \
+                "each node that lost its data has had no vote for max_ttl ({longest}), and the nodes' clocks agree \
                  within that time"
             ),
         },
@@ -37,7 +38,7 @@ pub fn describe(server: String, nodes: usize, max_ttl: Duration) -> Info {
     info.wakes = Wakes::Pushed;
     info.clock = CLOCK;
     info.data_loss = format!(
-        "locks need {majority} of {nodes} nodes. A node that was restarted or flushed has no vote for {max_ttl:?}, the \
+        "locks need {majority} of {nodes} nodes. A node that was restarted or flushed has no vote for {longest}, the \
          longest ttl, so that no lock that it has forgotten is granted again. A node that is failed over to a replica \
          and back may lose data unnoticed, so nodes with replicas have no vote at all"
     );

@@ -5,8 +5,9 @@
 //! data, or may have lost data, has no vote until no lock that it has forgotten can be held any more (`max_ttl`).
 //!
 //! ```no_run
+//! # mod onelock { pub use lock_core::*; pub use lock_redlock as redlock; }
 //! # async fn example() -> lock_core::Result<()> {
-//! let client = lock_redlock::connect("redlock://redis-a,redis-b,redis-c/?max_ttl=30s").await?;
+//! let client = onelock::redlock::connect("redlock://redis-a,redis-b,redis-c/?max_ttl=30s").await?;
 //! let lock = client.lock("invoices").build()?;
 //! if let Some(guard) = lock.try_acquire().await? {
 //!     // … with guard.token() …

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::driver::{Context, Finding, Level, Prefix, Revoked, Subscription, whole_millis};
+use lock_core::driver::{
+    Context, Finding, HumanDuration, Level, Prefix, Revoked, Subscription, whole_millis,
+};
 use lock_core::{Effect, Error, FencingToken, Result};
 use lock_redis::Redis;
 use lock_redis::node::{
@@ -90,14 +92,14 @@ impl RedisNode {
                 (
                     Level::Warning,
                     format!(
-                        "new, restarted or flushed: it has no vote until {:?} after its first request; {advice}",
-                        self.max_ttl
+                        "new, restarted or flushed: it has no vote until {} after its first request; {advice}",
+                        HumanDuration(self.max_ttl)
                     ),
                 )
             }
             [-2, left] => {
-                let left = duration(left).unwrap_or(self.max_ttl);
-                (Level::Warning, format!("it may have forgotten locks, and has no vote for {left:?}"))
+                let left = HumanDuration(duration(left).unwrap_or(self.max_ttl));
+                (Level::Warning, format!("it may have forgotten locks, and has no vote for {left}"))
             }
             [-3, agreed] => (Level::Bad, disagrees(duration(agreed).unwrap_or_default())),
             _ => return Err(answer.unexpected()),

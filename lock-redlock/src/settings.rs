@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::driver::{CommonParameters, Location, Opening, Prefix};
+use lock_core::driver::{CommonParameters, HumanDuration, Location, Opening, Prefix};
 use lock_core::{Client, Error, ErrorKind, Options, Result};
 use lock_redis::Redis;
 
@@ -11,8 +11,9 @@ use crate::driver::RedlockDriver;
 /// An odd number of independent Redis or Valkey servers, of which a majority decides.
 ///
 /// ```no_run
+/// # mod onelock { pub use lock_core::*; pub use lock_redlock as redlock; }
 /// # async fn example() -> lock_core::Result<()> {
-/// use lock_redlock::{Options, Redis, Redlock};
+/// use onelock::redlock::{Options, Redis, Redlock};
 /// let nodes = ["redis://a/", "redis://b/", "redis://c/"].map(Redis::from_url);
 /// let nodes = nodes.into_iter().collect::<Result<Vec<_>, _>>()?;
 /// let client = Redlock::of(nodes)?.prefix("billing:")?.open(Options::default()).await?;
@@ -37,7 +38,7 @@ const MOST_NODES: usize = 15;
 const PORT: u16 = 6379;
 
 const PARAMETERS: &str =
-    "max_ttl, node_patience, prefix, patience, lazy; with redlocks:// also ca, cert, key";
+    "max_ttl, node_patience, prefix, patience, connect_wait, lazy; with redlocks:// also ca, cert, key";
 
 impl Redlock {
     /// Parses a URL: `redlock://[user:password@]host1[:port],host2[:port],…[/db]`; `redlocks://…` for TLS.
@@ -45,7 +46,8 @@ impl Redlock {
     /// Parameters: `max_ttl` (the longest ttl, and how long a node that may have forgotten locks has no vote; 30 s; all
     /// clients of the nodes must agree on it), `node_patience` (how long one node may take for one answer; 50 ms),
     /// `prefix` (put before every name on the servers), `patience` (how long one request of a lock may take),
-    /// `lazy=true` (opening doesn't wait for the servers); with TLS `ca`, `cert`, `key` as for one server.
+    /// `connect_wait` (for how long opening tries again,
+    /// like `30s`), `lazy=true` (opening doesn't wait for the servers); with TLS `ca`, `cert`, `key` as for one server.
     ///
     /// # Errors
     ///
@@ -123,7 +125,8 @@ impl Redlock {
         let allowed = Duration::from_millis(100)..=Duration::from_secs(24 * 3600);
         if !allowed.contains(&max_ttl) || !max_ttl.subsec_nanos().is_multiple_of(1_000_000) {
             return Err(Error::invalid(format!(
-                "max_ttl={max_ttl:?}: from 100 ms to a day, in whole milliseconds"
+                "max_ttl is {}; it must be from 100 ms to a day, in whole milliseconds",
+                HumanDuration(max_ttl)
             )));
         }
         self.max_ttl = max_ttl;
@@ -137,7 +140,10 @@ impl Redlock {
     /// `Invalid` unless it is from 1 ms to 5 s.
     pub fn node_patience(mut self, patience: Duration) -> Result<Redlock> {
         if !(Duration::from_millis(1)..=Duration::from_secs(5)).contains(&patience) {
-            return Err(Error::invalid(format!("node_patience={patience:?}: from 1 ms to 5 s")));
+            return Err(Error::invalid(format!(
+                "node_patience is {}; it must be from 1 ms to 5 s",
+                HumanDuration(patience)
+            )));
         }
         self.node_patience = patience;
         Ok(self)
@@ -170,7 +176,7 @@ impl Redlock {
     /// If the future is dropped, no client is opened. Connecting may go on in the background, for one patience at most.
     pub async fn open(self, options: Options) -> Result<Client> {
         let (options, address) = (self.common.apply_to(options), self.address());
-        options.open("redlock", &address, |context| RedlockDriver::open(self, context)).await
+        options.open("redlock", &address, |context| RedlockDriver::open(self.clone(), context)).await
     }
 
     /// Returns the servers' addresses, for people; without user and password.

@@ -2,6 +2,8 @@
 
 use lock_core::{FencingToken, Stale};
 
+use crate::said::Said;
+
 /// Why a fence did not accept a token, or may not have accepted it.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -35,7 +37,7 @@ impl std::fmt::Display for FenceError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             FenceError::Stale(stale) => stale.fmt(f),
-            FenceError::Sqlx(error) => write!(f, "the fence could not be checked: {error}"),
+            FenceError::Sqlx(error) => write!(f, "the fence could not be checked: {}", Said(error)),
         }
     }
 }
@@ -45,6 +47,35 @@ impl std::error::Error for FenceError {
         match self {
             FenceError::Stale(stale) => Some(stale),
             FenceError::Sqlx(error) => Some(error),
+        }
+    }
+}
+
+#[cfg(all(test, feature = "mysql", feature = "postgres", feature = "sqlite"))]
+mod tests {
+    use crate::{mysql, postgres, sqlite};
+
+    #[test]
+    fn the_guides_transaction_is_a_part_of_a_program_that_is_tested() {
+        let page = include_str!("../../docs/guide/fence.md");
+        let program = include_str!("../../conformance/foreign/sql-fences/src/tokio_postgres.rs");
+        let (_, behind) = page.split_once("```text\n").expect("it shows a transaction");
+        let (shown, _) = behind.split_once("```").expect("the example ends");
+        let lines = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
+        assert!(lines(program).contains(lines(shown).trim()), "{shown}");
+    }
+
+    /// The guide shows the statements to users that don't have this crate.
+    #[test]
+    fn the_guide_shows_the_statements_as_they_are() {
+        let page = include_str!("../../docs/guide/fence.md");
+        for statement in [
+            mysql::Fence::new("a").statement(),
+            postgres::Fence::new("a").statement(),
+            sqlite::Fence::new("a").statement(),
+        ] {
+            let words: Vec<&str> = statement.split_whitespace().collect();
+            assert!(page.contains(&format!("| `{}` |", words.join(" "))), "{statement}");
         }
     }
 }

@@ -11,13 +11,14 @@
 //! SQLite file.
 //!
 //! ```
+//! # use lock_sql as onelock;
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let folder = tempfile::tempdir()?;
 //! # let path = folder.path().join("locks.db");
 //! # let url = format!("sqlite://{}?prefix=billing:", path.display());
 //! // url: sqlite:///var/lib/billing/locks.db?prefix=billing:
-//! let client = lock_sql::sqlite::connect(&url).await?;
+//! let client = onelock::sqlite::connect(&url).await?;
 //! let lock = client.lock("invoices").build()?;
 //! if let Some(guard) = lock.try_acquire().await? {
 //!     // … with guard.token() …
@@ -26,8 +27,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! [`Client::info`] and `docs/semantics.md` of the repository describe what each backend promises, and under which
-//! conditions: for SQLite, for example, on which file systems.
+//! [`Client::info`] and [the semantics](https://github.com/onelock/onelock/blob/main/docs/semantics.md) describe what
+//! each backend promises, and under which conditions: for SQLite, for example, on which file systems.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -45,6 +46,8 @@ mod on_first_use;
 pub mod postgres;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod row;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+mod said;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod server;
 #[cfg(feature = "sqlite")]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::driver::{Call, Finding, Level};
+use lock_core::driver::{Call, Finding, HumanDuration, Level};
 use lock_core::{Error, Result};
 use zookeeper_client::{CreateMode, Error as ZkError, Stat};
 
@@ -127,8 +127,10 @@ async fn tick(driver: &ZkDriver, call: &Call) -> Finding {
     };
     let (shortest, longest) = (granted.shortest_ttl(), granted.longest);
     let message = format!(
-        "locks rely on pings within the ensemble that take {:?} at most (?tick=); ttls from {shortest:?} to {longest:?}",
-        granted.tick
+        "locks rely on pings within the ensemble that take {} at most (?tick=); ttls from {} to {}",
+        HumanDuration(granted.tick),
+        HumanDuration(shortest),
+        HumanDuration(longest)
     );
     if longest < shortest {
         let why = "the servers grant no session that is long enough: raise maxSessionTimeout there, or set a shorter ?tick=";

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use lock_core::driver::HumanDuration;
 use lock_core::{Effect, Error};
 use zookeeper_client::Error as ZkError;
 
@@ -80,7 +81,8 @@ pub(crate) fn connecting(error: ZkError, patience: Duration) -> Error {
         }
         // `Link::open` has repeated these until the call was over.
         ZkError::NoHosts | ZkError::Timeout => {
-            let said = format!("no server of these could be reached within {patience:?}: {error}");
+            let within = HumanDuration(patience);
+            let said = format!("no server of these could be reached within {within}: {error}");
             Error::unavailable(Effect::NotApplied, said)
         }
         _ => Error::unavailable(Effect::NotApplied, format!("no server of these can be reached: {error}")),

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use lock_core::driver::{Fair, Fencing, Lease, Wakes};
+use lock_core::driver::{Fair, Fencing, HumanDuration, Lease, Wakes};
 use lock_core::{Error, Info, Result};
 
 use crate::query_link::LONGEST_TIMEOUT;
@@ -48,9 +48,10 @@ impl Granted {
         match bounds.contains(&ttl) {
             true => Ok(()),
             false => Err(Error::invalid(format!(
-                "the ttl {ttl:?} is outside of what the servers grant: {:?} to {:?}",
-                bounds.start(),
-                bounds.end()
+                "the ttl of {} is outside of what the servers grant: {} to {}",
+                HumanDuration(ttl),
+                HumanDuration(*bounds.start()),
+                HumanDuration(*bounds.end())
             ))),
         }
     }

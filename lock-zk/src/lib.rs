@@ -5,12 +5,13 @@
 //! the owner of the first node holds it. All locks of a client with the same ttl share a session with that timeout.
 //!
 //! ```no_run
+//! # mod onelock { pub use lock_core::*; pub use lock_zk as zk; }
 //! # async fn example() -> lock_core::Result<()> {
-//! let client = lock_zk::connect("zk://zk1,zk2,zk3/app?prefix=billing-").await?;
+//! let client = onelock::zk::connect("zk://zk1,zk2,zk3/app?prefix=billing-").await?;
 //! let lock = client.lock("invoices").build()?;
 //! if let Some(guard) = lock.try_acquire().await? {
 //!     // … with guard.token() …
-//!     if guard.release().await == lock_core::Ending::Expired {
+//!     if guard.release().await == onelock::Ending::Expired {
 //!         // … the work took longer than the session could be kept …
 //!     }
 //! }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::driver::{CommonParameters, Host, Location, Login, Opening, Prefix, unescape};
+use lock_core::driver::{CommonParameters, Host, HumanDuration, Location, Login, Opening, Prefix, unescape};
 use lock_core::{Client, Error, Options, Result};
 use zookeeper_client::{Client as ZkClient, Connector};
 
@@ -13,8 +13,9 @@ use crate::tls::Tls;
 /// A ZooKeeper server or ensemble, how to reach it, and where in it the locks are.
 ///
 /// ```no_run
+/// # mod onelock { pub use lock_core::*; pub use lock_zk as zk; }
 /// # async fn example() -> lock_core::Result<()> {
-/// use lock_zk::{Options, ZooKeeper};
+/// use onelock::zk::{Options, ZooKeeper};
 /// let zookeeper = ZooKeeper::from_url("zk://deploy:secret@zk1,zk2,zk3/locks")?;
 /// let client = zookeeper.prefix("billing-")?.open(Options::default()).await?;
 /// # Ok(()) }
@@ -47,7 +48,7 @@ const SHORTEST_TICK: Duration = Duration::from_millis(1);
 /// Longer folders leave no room for names in a request.
 const LONGEST_CHROOT: usize = 4096;
 const PORT: u16 = 2181;
-const PARAMETERS: &str = "prefix, patience, lazy, tick, ca, cert, key";
+const PARAMETERS: &str = "prefix, patience, connect_wait, lazy, tick, ca, cert, key";
 
 impl ZooKeeper {
     /// The folder of the locks if the URL names none.
@@ -61,7 +62,8 @@ impl ZooKeeper {
     ///
     /// The folder is where the locks are, [`DEFAULT_FOLDER`](Self::DEFAULT_FOLDER) unless given; a client creates it if
     /// it is missing. User and password are those of ZooKeeper's scheme `digest`. Parameters: `prefix` (put before
-    /// every name), `patience` (how long one request may take, like `500ms`), `lazy=true` (opening doesn't wait for a
+    /// every name), `patience` (how long one request may take, like `500ms`), `connect_wait` (for how long opening tries again,
+    /// like `30s`), `lazy=true` (opening doesn't wait for a
     /// server), `tick` (how long a ping within the ensemble takes at most, 2 s unless given: the servers' `tickTime`; the
     /// shortest ttl is four ticks), `ca` (a PEM file of the roots to trust, which turns TLS on), `cert` and `key` (PEM
     /// files of the client's certificate and its key).
@@ -86,7 +88,7 @@ impl ZooKeeper {
         let reach = Reach { servers: cluster.join(","), hosts: servers.join(","), login, tls, silence };
         let tick = url.take_duration("tick")?.unwrap_or(TICK);
         if tick < SHORTEST_TICK {
-            return Err(Error::invalid(format!("a tick is {SHORTEST_TICK:?} at least")));
+            return Err(Error::invalid(format!("a tick is {} at least", HumanDuration(SHORTEST_TICK))));
         }
         let zookeeper =
             ZooKeeper { reach, chroot: parse_chroot(url.path())?, common: url.take_common()?, tick };
@@ -129,7 +131,7 @@ impl ZooKeeper {
     /// Cancel safe: if the future is dropped, no client is left.
     pub async fn open(self, options: Options) -> Result<Client> {
         let (options, address) = (self.common.apply_to(options), self.address());
-        options.open("zookeeper", &address, |context| ZkDriver::open(self, context)).await
+        options.open("zookeeper", &address, |context| ZkDriver::open(self.clone(), context)).await
     }
 
     /// Returns the ensemble's address for display, without user and password.

@@ -23,6 +23,10 @@ macro_rules! backends {
         $(#[doc = concat!("| ", $("`", $scheme, "://` ",)+ "| `", $feature, "` |")])+
         pub const SCHEMES: &[&str] = &[$($($scheme),+),+];
 
+        const BACKENDS: &[Backend] = &[$(
+            Backend { feature: $feature, schemes: &[$($scheme),+], is_built_in: cfg!(feature = $feature) }
+        ),+];
+
         pub(crate) async fn connect(url: &str, options: Options) -> Result<Client> {
             let location = Location::parse(url)?;
             match scheme(&location) {
@@ -86,16 +90,48 @@ fn not_built_in<T>(scheme: &str, feature: &str, _given: impl Sized) -> Result<T>
     )))
 }
 
+/// The schemes of one backend.
+struct Backend {
+    feature: &'static str,
+    schemes: &'static [&'static str],
+    is_built_in: bool,
+}
+
+impl Backend {
+    /// Returns `redis://, rediss://`.
+    fn shown(&self) -> String {
+        format!("{}://", self.schemes.join("://, "))
+    }
+}
+
+/// Says which schemes this build knows, and which features add the others.
+fn there_are() -> String {
+    let (built_in, others): (Vec<_>, Vec<_>) = BACKENDS.iter().partition(|backend| backend.is_built_in);
+    let others = others.iter().map(|other| format!("{} (feature \"{}\")", other.shown(), other.feature));
+    let there_are = match built_in.is_empty() {
+        true => "no backend is built in".to_owned(),
+        false => {
+            let shown: Vec<String> = built_in.into_iter().map(Backend::shown).collect();
+            format!("there are: {}", shown.join(", "))
+        }
+    };
+    let others: Vec<String> = others.collect();
+    match others.is_empty() {
+        true => there_are,
+        false => format!("{there_are}; not built into this program: {}", others.join(", ")),
+    }
+}
+
 /// The error for an unknown scheme. It shows the scheme only if it looks like one, and no other part of the URL: any
 /// other part may contain a password.
 fn unknown(scheme: &str) -> Error {
-    let there_are = SCHEMES.join("://, ");
+    let there_are = there_are();
     let plausible = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
     Error::invalid(match scheme {
-        "" => format!("the URL does not begin with a scheme; there are: {there_are}://"),
+        "" => format!("the URL does not begin with a scheme; {there_are}"),
         scheme if scheme.chars().all(plausible) => {
-            format!("no backend has the scheme {scheme}://; there are: {there_are}://")
+            format!("no backend has the scheme {scheme}://; {there_are}")
         }
-        _ => format!("no backend has the scheme of this URL; there are: {there_are}://"),
+        _ => format!("no backend has the scheme of this URL; {there_are}"),
     })
 }

@@ -25,11 +25,66 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Each server has a feature of this crate, URL schemes ([`SCHEMES`] lists both), and a [module](#modules) with its own
-//! options and a description. `memory` is enabled by default.
+//! The types to begin with: [`connect`] opens a [`Client`], [`Client::lock`] builds a [`Lock`], [`Lock::run`] runs work
+//! under it, and [`Lock::acquire`] returns a [`Guard`]. Several locks are a [`MultiLock`]. A program without async begins
+//! with [`blocking_connect`].
 //!
-//! `docs/semantics.md` in the repository says what is promised, and under which assumptions. [`Client::info`] says it
-//! for the connected server.
+//! # Servers and features
+//!
+//! Each server has a feature of this crate, URL schemes ([`SCHEMES`] has all), and a [module](#modules) with its own
+//! options and a description.
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `memory` | `memory://`, `memory+queue://`, `memory+register://`: locks of one process, for tests. On by default |
+//! | `redis` | `redis://`, `valkey://`, `unix://`, `redis+sentinel://`, `redis+cluster://`: Redis or Valkey |
+//! | `redlock` | `redlock://`: a majority of independent Redis or Valkey |
+//! | `postgres` | `postgres://`: PostgreSQL |
+//! | `mysql` | `mysql://`, `mariadb://`: MySQL or MariaDB |
+//! | `sqlite` | `sqlite:`: a file, for the processes of one machine |
+//! | `mongodb`, `mongodb-srv` | `mongodb://`; `mongodb+srv://` too: MongoDB |
+//! | `etcd` | `etcd://`: etcd. The build needs `protoc` |
+//! | `zk` | `zk://`: ZooKeeper |
+//! | `all-servers` | all of these |
+//! | `tls`, `zk-tls` | encrypted connections (`rediss://`, `?ca=`); for ZooKeeper, `zks://` |
+//! | `metrics` | counters, gauges and histograms |
+//!
+//! [Which server to take](https://github.com/onelock/onelock/blob/main/docs/guide/choose.md), and
+//! [the URL's parameters](https://github.com/onelock/onelock/blob/main/docs/guide/connect.md).
+//!
+//! # Observing
+//!
+//! Every client reports to `tracing`: a grant at the level `debug`, a lost lock and trouble with the server at `warn`, each
+//! with the lock's name. With the feature `metrics` it reports to the facade of the crate `metrics`, without names: how
+//! long callers wait, what is held, what is lost and why
+//! ([all metrics](https://github.com/onelock/onelock/blob/main/docs/metrics.md)). [`Options::observer`] calls a function of
+//! yours with the same [`Event`]s.
+//!
+//! # Code that blocks
+//!
+//! A client lives on the tokio runtime that opened it, and renews its locks there. Code that blocks that runtime's threads
+//! for longer than a lease loses them. [`Options::dedicated`] gives the client a thread with a runtime of its own, which
+//! goes on renewing:
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> onelock::Result<()> {
+//! let client = onelock::connect_with("memory://", onelock::Options::default().dedicated()).await?;
+//! # Ok(()) }
+//! ```
+//!
+//! # Tokens
+//!
+//! No lock can stop a process that was suspended from writing late. [`Guard::token`] rises with every grant: send it to
+//! what you write to, and let that refuse a lower one ([`Fence`], `postgres::Fence` and the like;
+//! [how](https://github.com/onelock/onelock/blob/main/docs/guide/fence.md)).
+//!
+//! # What is promised
+//!
+//! [The semantics](https://github.com/onelock/onelock/blob/main/docs/semantics.md) say what is promised and under which
+//! assumptions, with the tests of each promise. [`Client::info`] says it for the connected server.
+//! [The guide](https://github.com/onelock/onelock/blob/main/docs/guide/README.md) begins with the first lock and ends with
+//! operating.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -45,10 +100,21 @@ pub use lock_core::{
     Client, Clock, DEFAULT_TTL, Effect, Ending, Entry, Error, ErrorKind, Event, Fair, Fence, Fencing,
     FencingToken, Finding, Guard, Info, Inspection, Instant, Label, Lease, Level, Lock, LockBuilder,
     LossReason, MAX_LABEL, MAX_NAME, MAX_PREFIX, MultiGuard, MultiLock, Name, Observer, Options, Owner,
-    OwnerBytes, Random, Reentrant, Refusal, Result, Revoked, Stale, Wakes, When, parse_duration,
+    OwnerBytes, Random, Reentrant, Refusal, Result, Revoked, Stale, Wakes, When, blocking_open,
+    parse_duration,
 };
+/// The sqlx of the modules `mysql`, `postgres` and `sqlite`: their fences take its connections.
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+pub use lock_sql::sqlx;
 
 /// Opens a client of the server at `url`, on the current tokio runtime, with default options.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> onelock::Result<()> {
+/// let client = onelock::connect("memory://jobs?prefix=nightly:").await?;
+/// # Ok(()) }
+/// ```
 ///
 /// # Errors
 ///
@@ -63,12 +129,24 @@ pub async fn connect(url: &str) -> Result<Client> {
 
 /// Opens a client of the server at `url` with `options`.
 ///
+/// ```no_run
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> onelock::Result<()> {
+/// use std::time::Duration;
+///
+/// // The server may start later than this program.
+/// let options = onelock::Options::default().connect_wait(Duration::from_secs(30));
+/// let client = onelock::connect_with("redis://localhost", options).await?;
+/// # Ok(()) }
+/// ```
+///
 /// # Errors
 ///
 /// - `Invalid` for a malformed URL, for a scheme that no backend has, for a parameter that the backend does not know,
-///   and outside of a tokio runtime (unless the options are [`dedicated`](Options::dedicated)).
+///   outside of a tokio runtime, and in one without timers, or without I/O if the server
+///   needs it (unless the options are [`dedicated`](Options::dedicated)).
 /// - `Unsupported` for a backend that is not built in. The error names the feature that builds it in.
-/// - `Unavailable` if the server cannot be reached.
+/// - `Unavailable` if the server cannot be reached, within the [`connect_wait`](Options::connect_wait) if there is one.
 /// - `Rejected` if the server refuses the client.
 ///
 /// # Cancel safety
@@ -104,14 +182,20 @@ pub async fn connect_with(url: &str, options: Options) -> Result<Client> {
 /// # Panics
 ///
 /// Panics when called inside async code.
+#[track_caller]
 pub fn blocking_connect(url: &str) -> Result<Client> {
-    lock_core::blocking_open(Options::default(), async |options| connect_with(url, options).await)
+    blocking_open(Options::default(), async |options| connect_with(url, options).await)
 }
 
 /// Returns what the server at `url` needs once, before its first lock: for example SQL for its administrator's tools.
 ///
 /// The text is empty if the server needs nothing. [`Client::init`] makes the same on the server. This function only
 /// reads the URL: it sends nothing, and the server need not be running.
+///
+/// ```
+/// assert_eq!(onelock::schema("memory://")?, "");
+/// # Ok::<(), onelock::Error>(())
+/// ```
 ///
 /// # Errors
 ///

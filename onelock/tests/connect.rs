@@ -131,13 +131,59 @@ async fn encryption_that_is_not_built_in_names_its_feature() {
 
 #[tokio::test]
 async fn an_unknown_scheme_is_told_what_there_is() {
-    for url in ["gopher://host", "localhost:6379", "localhost", "", "REDIS://host", "://host"] {
+    for url in ["gopher://host", "localhost:6379", "localhost", "", "://host"] {
         let error = refused(url).await;
         assert_eq!(error.kind(), ErrorKind::Invalid, "{url}");
         for scheme in SCHEMES {
             assert!(error.message().contains(&format!("{scheme}://")), "{url}: {error}");
         }
     }
+}
+
+#[tokio::test]
+async fn an_unknown_scheme_is_told_what_is_built_in_and_which_feature_adds_the_rest() {
+    let error = refused("gopher://host").await;
+    let (there_are, missing) =
+        error.message().split_once("not built into this program: ").unwrap_or((error.message(), ""));
+    for (scheme, feature, built_in) in [
+        ("memory+queue://", "memory", cfg!(feature = "memory")),
+        ("valkey://", "redis", cfg!(feature = "redis")),
+        ("mariadb://", "mysql", cfg!(feature = "mysql")),
+        ("postgresql://", "postgres", cfg!(feature = "postgres")),
+        ("sqlite://", "sqlite", cfg!(feature = "sqlite")),
+        ("zks://", "zk", cfg!(feature = "zk")),
+    ] {
+        assert_eq!(there_are.contains(scheme), built_in, "{error}");
+        assert_eq!(missing.contains(scheme), !built_in, "{error}");
+        assert_eq!(missing.contains(&format!("(feature \"{feature}\")")), !built_in, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_scheme_is_read_without_regard_to_case() {
+    for (url, built_in) in [
+        ("Memory://a?colour=red", cfg!(feature = "memory")),
+        ("REDIS://h?colour=red", cfg!(feature = "redis")),
+        ("RedLock://a,b,c?colour=red", cfg!(feature = "redlock")),
+        ("ETCD://h?colour=red", cfg!(feature = "etcd")),
+        ("ZK://h?colour=red", cfg!(feature = "zk")),
+        ("MySQL://h/d?colour=red", cfg!(feature = "mysql")),
+        ("PostgreSQL://h/d?colour=red", cfg!(feature = "postgres")),
+        ("SQLite:a?colour=red", cfg!(feature = "sqlite")),
+    ] {
+        let error = refused(url).await;
+        let expected = if built_in { ErrorKind::Invalid } else { ErrorKind::Unsupported };
+        assert_eq!(error.kind(), expected, "{url}: {error}");
+        assert_eq!(error.message().contains("colour"), built_in, "{url}: {error}");
+    }
+}
+
+#[cfg(feature = "mongodb")]
+#[tokio::test]
+async fn mongodbs_scheme_is_read_without_regard_to_case() {
+    let error = refused("MongoDB://h/d?w=0").await;
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.message().contains("w=majority"), "{error}");
 }
 
 #[tokio::test]

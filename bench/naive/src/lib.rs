@@ -86,15 +86,21 @@ impl Scheme {
         let (server, url) = (driver::without_login(&base).to_owned(), url.to_owned());
         match self {
             Scheme::UniqueIndex => {
-                options.open(name, &server, |context| unique_index::open(base, context)).await
+                options.open(name, &server, |context| unique_index::open(base.clone(), context)).await
             }
             Scheme::FindAndModify => {
-                options.open(name, &server, |context| find_and_modify::open(url, context)).await
+                options.open(name, &server, |context| find_and_modify::open(url.clone(), context)).await
             }
-            Scheme::Setnx => options.open(name, &server, |context| setnx::open(base, context)).await,
-            Scheme::SetNxEx => options.open(name, &server, |context| set_nx_ex::open(base, context)).await,
-            Scheme::Redlock => options.open(name, &server, |context| redlock::open(location, context)).await,
-            Scheme::FairQueue => options.open(name, &server, |context| fair_queue::open(base, context)).await,
+            Scheme::Setnx => options.open(name, &server, |context| setnx::open(base.clone(), context)).await,
+            Scheme::SetNxEx => {
+                options.open(name, &server, |context| set_nx_ex::open(base.clone(), context)).await
+            }
+            Scheme::Redlock => {
+                options.open(name, &server, |context| redlock::open(location.clone(), context)).await
+            }
+            Scheme::FairQueue => {
+                options.open(name, &server, |context| fair_queue::open(base.clone(), context)).await
+            }
         }
     }
 }

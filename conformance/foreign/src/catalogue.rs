@@ -111,7 +111,7 @@ pub const RSLOCK: Listing = Listing {
             ("Cargo.lock", include_str!("../rslock/Cargo.lock")),
             ("src/main.rs", include_str!("../rslock/src/main.rs")),
         ],
-        build: "CARGO_TARGET_DIR=build cargo build --quiet --locked && cp build/debug/driver . && rm -r build",
+        build: CARGO,
     }),
 };
 
@@ -159,7 +159,26 @@ pub const REDISSON: Listing = Listing {
     }),
 };
 
+/// The fences of lock-sql in transactions of tokio-postgres, sqlx 0.8 and diesel.
+pub const SQL_FENCES: Listing = Listing {
+    name: "sql-fences",
+    programs: &["cargo"],
+    driver: Some(Driver {
+        sources: &[
+            ("Cargo.toml", include_str!("../sql-fences/Cargo.toml")),
+            ("Cargo.lock", include_str!("../sql-fences/Cargo.lock")),
+            ("src/main.rs", include_str!("../sql-fences/src/main.rs")),
+            ("src/diesel.rs", include_str!("../sql-fences/src/diesel.rs")),
+            ("src/sqlx.rs", include_str!("../sql-fences/src/sqlx.rs")),
+            ("src/tokio_postgres.rs", include_str!("../sql-fences/src/tokio_postgres.rs")),
+        ],
+        build: CARGO,
+    }),
+};
+
 const GO: &str = "GOWORK=off GOFLAGS= go build -mod=readonly -trimpath -buildvcs=false -o driver .";
+const CARGO: &str =
+    "CARGO_TARGET_DIR=build cargo build --quiet --locked && cp build/debug/driver . && rm -r build";
 const MAVEN: &str = "mvn --batch-mode --quiet --strict-checksums -Dstyle.color=never compile";
 const PIP: &str = "PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --disable-pip-version-check \
                    --require-hashes --only-binary=:all: --target lib --requirement requirements.txt";
@@ -176,6 +195,7 @@ pub const ALL: &[&Listing] = &[
     &REDSYNC,
     &REDISLOCK,
     &REDISSON,
+    &SQL_FENCES,
 ];
 
 impl Listing {

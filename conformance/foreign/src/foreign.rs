@@ -111,7 +111,7 @@ impl Foreign {
 }
 
 /// Returns why the client can't run here, if it can't.
-fn why_missing(listing: &catalogue::Listing) -> Option<String> {
+pub(super) fn why_missing(listing: &catalogue::Listing) -> Option<String> {
     if cfg!(not(unix)) {
         return Some("clients of other libraries are started on Unix only".to_owned());
     }

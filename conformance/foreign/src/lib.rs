@@ -1,6 +1,8 @@
 //! Clients of other libraries on the same locks as ours: Go's and `etcdctl` on etcd, Curator and kazoo on ZooKeeper,
 //! redis-py, node-redlock, rslock, redsync, redislock and Redisson on Redis.
 //!
+//! Other libraries' drivers for databases write under the fences of lock-sql ([`SqlDriver`]).
+//!
 //! A backend's `tests/interop.rs` calls [`run`]. `conformance/foreign/README.md` describes the drivers of those clients
 //! and how they are built. A client that is missing is *not run*.
 
@@ -15,6 +17,7 @@ mod foreign;
 mod kind;
 mod line_process;
 mod ours;
+mod sql_fences;
 
 use std::any::Any;
 use std::time::Duration;
@@ -33,6 +36,7 @@ pub use contender::Contender;
 pub use foreign::Foreign;
 pub use kind::Kind;
 pub use ours::Ours;
+pub use sql_fences::{FencedWrite, SqlDriver};
 
 /// The servers on which a case is played. Each case has its own.
 #[derive(Clone, Copy, Debug)]

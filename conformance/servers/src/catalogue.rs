@@ -243,6 +243,7 @@ pub const CLIENTS: &[&str] = &[
     "redsync",
     "redislock",
     "redisson",
+    "sql-fences",
 ];
 
 /// The environment variable with the path of the program `lock`.

@@ -1,5 +1,6 @@
-//! Checks what `lazy=true` in a URL changes, on a server that is down.
+//! Checks what `lazy=true` and `connect_wait` in a URL change, on a server that is down.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use lock_conformance::Data;
@@ -42,4 +43,27 @@ pub async fn finds_its_server(client: &Client, server: &Owned, ttl: Duration) {
     assert_eq!(error.kind(), NOT_DONE, "{error}");
     server.restart(Data::Kept).expect("it starts again");
     drop(lock.acquire().answered().await);
+}
+
+/// Kills the server, and starts it again, with its data, while a client waits for it. Fails the test unless the client is
+/// opened then.
+///
+/// `url` leads to the server and has parameters, one of which is a `patience` of a second.
+///
+/// # Panics
+///
+/// If opening ends before the server is back, or is not done afterwards.
+pub async fn opens_when_its_server_comes(
+    server: &Owned,
+    url: &str,
+    connect: impl AsyncFn(&str) -> Result<Client>,
+) {
+    server.kill().expect("it runs");
+    let url = format!("{url}&connect_wait=120s");
+    let mut opening = pin!(connect(&url));
+    // A client that does not wait has its error after one patience.
+    let early = tokio::time::timeout(Duration::from_secs(2), opening.as_mut()).await;
+    assert!(early.is_err(), "it did not wait for its server: {early:?}");
+    server.restart(Data::Kept).expect("it starts again");
+    drop(opening.answered().await);
 }

@@ -275,10 +275,10 @@ impl<S: Family> Stage<S> {
             }
             _ => {}
         });
-        let (wire, servers) = (self.world.end(machine), self.world.clocks.len());
-        let wakes = self.world.wakes();
-        let connect = |context: lock_core::driver::Context| async move {
-            Ok(LeaseHiding::<S, _>::new(S::driver(wire, servers, context)?, wakes))
+        let connect = |context: lock_core::driver::Context| {
+            let (wire, servers) = (self.world.end(machine), self.world.clocks.len());
+            let wakes = self.world.wakes();
+            async move { Ok(LeaseHiding::<S, _>::new(S::driver(wire, servers, context)?, wakes)) }
         };
         options.open("memory", "simulated", connect).await.expect("connecting sends no request")
     }

@@ -111,7 +111,7 @@ fn of_environment(variable: Option<OsString>) -> Result<Option<String>, Failure>
 fn refuse_memory(url: &str) -> Result<(), Failure> {
     // A malformed URL becomes an error when it is opened.
     let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
-    match is_memory(scheme) {
+    match is_memory(&scheme.to_ascii_lowercase()) {
         true => Err(Failure::new(
             Exit::Usage,
             format!(

@@ -131,6 +131,20 @@ pub enum Release {
 }
 
 /// The answer to a revoke.
+///
+/// ```
+/// # use lock_core as onelock;
+/// # async fn example(lock: onelock::Lock) -> onelock::Result<()> {
+/// use onelock::{Revoked, When};
+///
+/// if let Some(holder) = lock.inspect().await?.holder {
+///     match lock.revoke(&holder.owner, When::HoldersDeadline).await? {
+///         Revoked::FreeIn(left) => println!("free in {left:?} at the latest"),
+///         _ => println!("that holder no longer has it"),
+///     }
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Revoked {
     /// The holder can't renew; the name is free after this time.
@@ -142,6 +156,20 @@ pub enum Revoked {
 }
 
 /// The holder and the waiters of one name.
+///
+/// ```
+/// # use lock_core as onelock;
+/// # async fn example(lock: onelock::Lock) -> onelock::Result<()> {
+/// let shown = lock.inspect().await?;
+/// match shown.holder {
+///     Some(holder) => println!("{holder}"),
+///     None => println!("free"),
+/// }
+/// if let Some(waiters) = shown.waiters {
+///     println!("{} wait", waiters.len());
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Inspection {

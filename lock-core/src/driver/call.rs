@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::clock::{Clock, Instant};
 use crate::error::{Effect, Error};
+use crate::human_duration::HumanDuration;
 
 /// A call in progress. It ends in time, however many requests it takes.
 ///
@@ -71,5 +72,5 @@ impl Call {
 }
 
 pub(crate) fn unanswered(effect: Effect, patience: Duration) -> Error {
-    Error::unavailable(effect, format!("the server did not answer within {patience:?}"))
+    Error::unavailable(effect, format!("the server did not answer within {}", HumanDuration(patience)))
 }

@@ -1,6 +1,18 @@
 //! The answers of `check`.
 
 /// One answer of a check.
+///
+/// ```
+/// # use lock_core as onelock;
+/// # async fn example(client: onelock::Client) -> onelock::Result<()> {
+/// use onelock::Level;
+///
+/// let findings = client.check().await?;
+/// for finding in findings.iter().filter(|finding| finding.level != Level::Good) {
+///     println!("{}: {}", finding.subject, finding.message);
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Finding {
@@ -20,6 +32,15 @@ impl Finding {
 }
 
 /// The result of a finding.
+///
+/// ```
+/// # use lock_core as onelock;
+/// # async fn example(client: onelock::Client) -> onelock::Result<()> {
+/// use onelock::Level;
+///
+/// let is_unfit = client.check().await?.iter().any(|finding| finding.level == Level::Bad);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     /// In order.

@@ -4,9 +4,19 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use crate::human_duration::HumanDuration;
 use crate::name::Name;
 
 /// What a backend guarantees and can do, as found on the connected server.
+///
+/// ```
+/// # use lock_core as onelock;
+/// # async fn example(client: onelock::Client) -> onelock::Result<()> {
+/// let info = client.info();
+/// println!("{} at {}: tokens: {}", info.backend, info.server, info.fencing);
+/// println!("if the server loses data: {}", info.data_loss);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Info {
@@ -82,6 +92,16 @@ impl Info {
 }
 
 /// Under which assumption a token is never handed out twice and never falls.
+///
+/// ```
+/// # use lock_core as onelock;
+/// # async fn example(client: onelock::Client) -> onelock::Result<()> {
+/// use onelock::Fencing;
+///
+/// // A job that must never run twice refuses a server whose tokens may fall.
+/// assert!(matches!(client.info().fencing, Fencing::Always));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fencing {
@@ -116,14 +136,14 @@ impl fmt::Display for Fencing {
             Fencing::Always => f.write_str("rises always"),
             Fencing::WhileDataIsKept { clock_step, kept } => {
                 write!(f, "rises while the server keeps its data and no reading of its clock is more than ")?;
-                write!(f, "{clock_step:?} below an earlier one ({kept})")
+                write!(f, "{} below an earlier one ({kept})", HumanDuration(*clock_step))
             }
             Fencing::WhileAMajorityKeepsItsData { clock_step, and } => {
                 write!(
                     f,
                     "rises while a majority of the servers keep their data, no reading of one of their clocks "
                 )?;
-                write!(f, "is more than {clock_step:?} below an earlier one, and {and}")
+                write!(f, "is more than {} below an earlier one, and {and}", HumanDuration(*clock_step))
             }
             Fencing::UntilAMajorityLosesItsData { and } => {
                 write!(
@@ -136,6 +156,17 @@ impl fmt::Display for Fencing {
 }
 
 /// What a lease belongs to.
+///
+/// ```
+/// # use lock_core as onelock;
+/// # async fn example(client: onelock::Client) -> onelock::Result<()> {
+/// use onelock::Lease;
+///
+/// if client.info().lease == Lease::Session {
+///     println!("all locks of this client end together");
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Lease {
@@ -156,6 +187,17 @@ impl Lease {
 }
 
 /// In which order waiters are served.
+///
+/// ```
+/// # use lock_core as onelock;
+/// # async fn example(client: onelock::Client) -> onelock::Result<()> {
+/// use onelock::Fair;
+///
+/// if client.info().fair == Fair::No {
+///     println!("a process may overtake one that waits for longer");
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fair {
@@ -176,6 +218,17 @@ impl Fair {
 }
 
 /// How a waiter learns of a release.
+///
+/// ```
+/// # use lock_core as onelock;
+/// # async fn example(client: onelock::Client) -> onelock::Result<()> {
+/// use onelock::Wakes;
+///
+/// if client.info().wakes == Wakes::Polled {
+///     println!("waiters ask the server now and then");
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wakes {

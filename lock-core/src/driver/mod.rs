@@ -3,7 +3,7 @@
 //! A [`Driver`] knows one server. It opens [`Claim`]s. A claim is everything that one owner does with one name, from
 //! the first attempt to the release. In the core one task owns each claim for its whole life. Waiting, deadlines,
 //! renewal, loss and cancellation are written there, once. A driver teaches the core about its server, and nothing else.
-//! `docs/add-a-backend.md` explains a driver from end to end.
+//! [Add a backend](https://github.com/onelock/onelock/blob/main/docs/add-a-backend.md) explains a driver from end to end.
 //!
 //! The types that drivers make may get new fields: they have constructors, and public fields that can be set.
 
@@ -38,6 +38,7 @@ use crate::name::Name;
 pub use crate::clock::{Time, Timer};
 pub use crate::ending::LossReason;
 pub use crate::entry::Entry;
+pub use crate::human_duration::HumanDuration;
 pub use crate::location::{
     CertificateNames, Certificates, ClientCertificate, CommonParameters, Host, Location, Login, Opening,
     PemBlock, PemFile, unescape,

@@ -126,6 +126,18 @@ impl Revocation {
 }
 
 /// When a revoked lock becomes free.
+///
+/// ```
+/// # use lock_core as onelock;
+/// # async fn example(lock: onelock::Lock) -> onelock::Result<()> {
+/// use onelock::When;
+///
+/// // At once: until the holder's deadline two owners may run, and only the token keeps them apart.
+/// if let Some(holder) = lock.inspect().await?.holder {
+///     lock.revoke(&holder.owner, When::Now).await?;
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// At the deadline until which the holder relies on the lock: no other owner gets it before the holder has been

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::call::Call;
 use super::finding::{Finding, Level};
 use crate::clock::Instant;
+use crate::human_duration::RoundedDuration;
 
 /// What is known of one server's clock.
 ///
@@ -138,7 +139,8 @@ impl Drift {
         }
         let off = Duration::from_micros(micros.unsigned_abs());
         let direction = if micros < 0 { "behind" } else { "ahead of" };
-        let message = format!("the server's clock has drifted {off:?} {direction} ours within {over:?}");
+        let (shown, within) = (RoundedDuration(off), RoundedDuration(over));
+        let message = format!("the server's clock has drifted {shown} {direction} ours within {within}");
         if off <= over / 100 + A_ROUND_TRIP {
             return Finding::new("clock", Level::Good, message);
         }
@@ -304,8 +306,8 @@ mod tests {
     #[test]
     fn a_clock_that_went_off_is_told_by_how_much() {
         let behind = Drift { over: Duration::from_secs(60), micros: -2_000_000 }.finding();
-        assert!(behind.message.contains("has drifted 2s behind ours within 60s: "), "{}", behind.message);
+        assert!(behind.message.contains("has drifted 2 s behind ours within 60 s: "), "{}", behind.message);
         let ahead = Drift { over: Duration::from_secs(60), micros: 2_000_000 }.finding();
-        assert!(ahead.message.contains("has drifted 2s ahead of ours within 60s: "), "{}", ahead.message);
+        assert!(ahead.message.contains("has drifted 2 s ahead of ours within 60 s: "), "{}", ahead.message);
     }
 }

@@ -203,7 +203,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_is_opened_once_for_all_calls() {
-        let (clock, slot) = (Clock::paused(), Exchange::slot([ms(50)]));
+        let (clock, slot) = (Clock::tokio(), Exchange::slot([ms(50)]));
         assert!(slot.usable().is_none() && slot.connector().begun() == 0, "nothing is opened unasked");
         let call = Call::begin(&clock, ms(100));
         let (a, b, c) = tokio::join!(slot.get(&call), slot.get(&call), slot.get(&call));
@@ -215,7 +215,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn no_call_waits_longer_than_its_time_and_the_opening_goes_on() {
-        let (clock, slot) = (Clock::paused(), Exchange::slot([ms(150)]));
+        let (clock, slot) = (Clock::tokio(), Exchange::slot([ms(150)]));
         let call = Call::begin(&clock, ms(100));
         let error = slot.get(&call).await.unwrap_err();
         assert!(error.is_transient() && !error.may_have_taken_effect(), "{error:?}");
@@ -227,7 +227,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_call_without_time_opens_nothing() {
-        let (clock, slot) = (Clock::paused(), Exchange::slot([ms(0)]));
+        let (clock, slot) = (Clock::tokio(), Exchange::slot([ms(0)]));
         assert!(slot.get(&Call::begin(&clock, ms(0))).await.is_err());
         tokio::task::yield_now().await;
         assert_eq!(slot.connector().begun(), 0);
@@ -235,7 +235,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_caller_that_goes_does_not_stop_the_opening() {
-        let (clock, slot) = (Clock::paused(), Exchange::slot([ms(50)]));
+        let (clock, slot) = (Clock::tokio(), Exchange::slot([ms(50)]));
         let call = Call::begin(&clock, ms(100));
         assert!(clock.timeout(ms(10), slot.get(&call)).await.is_none(), "the caller drops the future");
         clock.sleep(ms(60)).await;
@@ -244,7 +244,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_failed_opening_fails_its_call_alone() {
-        let (clock, slot) = (Clock::paused(), Exchange::slot([]));
+        let (clock, slot) = (Clock::tokio(), Exchange::slot([]));
         let call = Call::begin(&clock, ms(100));
         let (first, second) = tokio::join!(slot.get(&call), slot.get(&call));
         let messages = [first, second].map(|outcome| outcome.unwrap_err().message().to_owned());
@@ -253,7 +253,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_is_given_up_and_not_its_successor() {
-        let (clock, slot) = (Clock::paused(), Exchange::slot([ms(0), ms(0)]));
+        let (clock, slot) = (Clock::tokio(), Exchange::slot([ms(0), ms(0)]));
         let call = Call::begin(&clock, ms(100));
         let first = slot.get(&call).await.unwrap();
         assert!(slot.give_up(&first) && !slot.give_up(&first), "it is given up once");
@@ -266,7 +266,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_that_broke_unnoticed_is_replaced_and_discarded() {
-        let (clock, slot) = (Clock::paused(), Exchange::slot([ms(0), ms(0)]));
+        let (clock, slot) = (Clock::tokio(), Exchange::slot([ms(0), ms(0)]));
         let call = Call::begin(&clock, ms(100));
         slot.get(&call).await.unwrap().is_broken.store(true, Ordering::SeqCst);
         assert!(slot.usable().is_none());

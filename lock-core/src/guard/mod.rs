@@ -21,6 +21,23 @@ pub(crate) use protect::protect;
 /// A held lock. It is renewed in the background while the guard lives, in the process that acquired it. In a fork of
 /// that process it counts as lost.
 ///
+/// ```
+/// # use lock_core as onelock;
+/// # async fn example(lock: onelock::Lock) -> onelock::Result<()> {
+/// use std::time::Duration;
+///
+/// let guard = lock.acquire().await?;
+/// // Dropped if the lock is lost.
+/// let written = guard.protect(async { format!("with token {}", guard.token()) }).await?;
+/// // Between steps that can't be interrupted.
+/// guard.check()?;
+/// if guard.valid_for() < Duration::from_secs(5) {
+///     guard.renew(Duration::from_secs(30)).await?;
+/// }
+/// println!("{written}; it was {:?}", guard.release().await);
+/// # Ok(()) }
+/// ```
+///
 /// Dropping the guard, on any thread, releases the lock in the background. If it is dropped as the last act of a
 /// program, the runtime may end before the release is sent: then the server frees the lock one ttl later.
 /// [`Lock::run`](crate::Lock::run), [`Guard::release`], [`Client::shutdown`](crate::Client::shutdown) and dedicated
@@ -52,31 +69,35 @@ pub struct Guard {
 }
 
 impl Guard {
-    pub(crate) fn new(hold: Arc<Hold>) -> Guard {
-        hold.granted.holds.add_guard();
-        Guard { hold: Some(hold) }
-    }
-
-    /// Marks that the user gets this guard: from now on `min_hold` counts. A guard that goes before that is released at
-    /// once.
-    pub(crate) fn handed_over(self) -> Guard {
-        self.hold().mark_handed_over();
-        self
-    }
-
-    /// Returns the lock's name.
-    pub fn name(&self) -> &Name {
-        &self.hold().name
-    }
-
-    /// Returns this acquisition's identity, as the server stores it.
-    pub fn owner(&self) -> Owner {
-        self.hold().granted.owner
-    }
-
     /// Returns the fencing token. Give it to the resource, which refuses a lower token than it has seen.
     pub fn token(&self) -> FencingToken {
         self.hold().granted.token
+    }
+
+    /// Runs `work` while the lock is held, and drops `work` when the lock is lost.
+    ///
+    /// The clock is read before every poll of `work`: a process that did not run for a while does not resume work that
+    /// it may no longer do. It is read once more after the end of `work`: `Ok` means that the lock was held until then.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`](crate::ErrorKind::Lost) if the lock was lost before `work` was done.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe if `work` is.
+    pub async fn protect<T>(&self, work: impl Future<Output = T>) -> Result<T> {
+        let out = protect(self.lost(), || self.still_held(), work).await;
+        out.map_err(|cause| self.lost_because(cause))
+    }
+
+    /// Returns an error unless the lock is certainly held. Call it between the steps of work that can't be interrupted.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`](crate::ErrorKind::Lost), with the reason, if the lock is not certainly held.
+    pub fn check(&self) -> Result<()> {
+        self.still_held().map_err(|cause| self.lost_because(cause))
     }
 
     /// Returns whether the lock is certainly held now. The answer is also right at the first call after this process
@@ -92,20 +113,11 @@ impl Guard {
         self.hold().valid_for()
     }
 
-    /// Returns an error unless the lock is certainly held. Call it between the steps of work that can't be interrupted.
-    ///
-    /// # Errors
-    ///
-    /// [`Lost`](crate::ErrorKind::Lost), with the reason, if the lock is not certainly held.
-    pub fn check(&self) -> Result<()> {
-        self.still_held().map_err(|cause| self.lost_because(cause))
-    }
-
     /// Waits until the lock is lost, and returns the reason. Resolves before another owner can be granted the lock.
     ///
     /// In these situations it may resolve later: a revoke with [`When::Now`](crate::driver::When::Now), a server that
-    /// forgets the lock, a server's clock that is set forward, and a process that does not run. `docs/semantics.md`
-    /// describes them.
+    /// forgets the lock, a server's clock that is set forward, and a process that does not run.
+    /// [The semantics](https://github.com/onelock/onelock/blob/main/docs/semantics.md) describe them.
     ///
     /// # Cancel safety
     ///
@@ -125,23 +137,6 @@ impl Guard {
     /// Cancel safe.
     pub async fn at_risk(&self, before: Duration) -> LossReason {
         self.hold().at_risk(before).await
-    }
-
-    /// Runs `work` while the lock is held, and drops `work` when the lock is lost.
-    ///
-    /// The clock is read before every poll of `work`: a process that did not run for a while does not resume work that
-    /// it may no longer do. It is read once more after the end of `work`: `Ok` means that the lock was held until then.
-    ///
-    /// # Errors
-    ///
-    /// [`Lost`](crate::ErrorKind::Lost) if the lock was lost before `work` was done.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe if `work` is.
-    pub async fn protect<T>(&self, work: impl Future<Output = T>) -> Result<T> {
-        let out = protect(self.lost(), || self.still_held(), work).await;
-        out.map_err(|cause| self.lost_because(cause))
     }
 
     /// Renews the lock: keeps it for `ttl` from now, never for less than the time that was left. Returns for how long
@@ -191,6 +186,28 @@ impl Guard {
             Some(last) => last.release().await,
             None => ending,
         }
+    }
+
+    /// Returns the lock's name.
+    pub fn name(&self) -> &Name {
+        &self.hold().name
+    }
+
+    /// Returns this acquisition's identity, as the server stores it.
+    pub fn owner(&self) -> Owner {
+        self.hold().granted.owner
+    }
+
+    pub(crate) fn new(hold: Arc<Hold>) -> Guard {
+        hold.granted.holds.add_guard();
+        Guard { hold: Some(hold) }
+    }
+
+    /// Marks that the user gets this guard: from now on `min_hold` counts. A guard that goes before that is released at
+    /// once.
+    pub(crate) fn handed_over(self) -> Guard {
+        self.hold().mark_handed_over();
+        self
     }
 
     pub(crate) fn still_held(&self) -> Result<(), LossReason> {

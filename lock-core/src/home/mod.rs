@@ -2,6 +2,7 @@
 //! in the process that opened the client, and not in a fork of it.
 
 mod caller_polled;
+mod lacking;
 mod suspend;
 mod task_count;
 
@@ -18,6 +19,7 @@ use crate::error::{Effect, Error, Result};
 use crate::process::Process;
 
 pub(crate) use caller_polled::{Caller, CallerPolled};
+pub(crate) use lacking::lacking;
 pub(crate) use suspend::SuspendWatch;
 pub(crate) use task_count::{CountedTask, TaskCount};
 
@@ -42,13 +44,18 @@ struct Thread {
 
 impl Home {
     /// Uses the caller's runtime: the fast path needs no hop to another thread.
-    pub(crate) fn current() -> Result<Home> {
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` outside of a runtime, and in one that lacks the timers which `clock` needs.
+    pub(crate) fn current(clock: &Clock) -> Result<Home> {
         let handle = Handle::try_current().map_err(|e| {
             Error::invalid(
                 "there is no tokio runtime here: open the client inside one, or with a thread of its own (dedicated)",
             )
             .with_source(e)
         })?;
+        lacking::must_have_timers(clock)?;
         Ok(Home { handle, task_count: Arc::default(), thread: None, process: Process::this() })
     }
 
@@ -110,7 +117,11 @@ impl Home {
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
         self.is_here()?;
-        self.handle.spawn(work).await.map_err(|e| runtime_ended().with_source(e))?
+        let done = self.handle.spawn(work).await;
+        done.map_err(|e| match e.try_into_panic() {
+            Ok(panic) => lacking(&*panic).unwrap_or_else(panicked),
+            Err(e) => runtime_ended().with_source(e),
+        })?
     }
 
     /// Polls `future` with this runtime's timers, whichever executor polls it.
@@ -123,6 +134,7 @@ impl Home {
     }
 
     /// Blocks this thread until `future` is done. Panics inside async code.
+    #[track_caller]
     pub(crate) fn wait_for<F: Future>(&self, future: F) -> F::Output {
         self.handle.block_on(future)
     }
@@ -157,6 +169,11 @@ pub(crate) fn runtime_ended() -> Error {
         Effect::NotApplied,
         "the runtime that this client was opened on has ended; open the client on the runtime that uses it, or dedicated",
     )
+}
+
+/// The error for a caller of a driver that panicked. The panic's message may hold the server's address, with a password.
+fn panicked() -> Error {
+    Error::unavailable(Effect::Unknown, "the backend panicked, which is a bug")
 }
 
 /// The error for a caller in a fork of the process that opened the client.

@@ -24,7 +24,7 @@ use crate::driver::{Claim, HoldCount, Queueing, Request};
 use crate::ending::LossReason;
 use crate::error::{Effect, Error};
 use crate::events::Event;
-use crate::home::CountedTask;
+use crate::home::{CountedTask, lacking};
 use crate::local_queue::Turn;
 use crate::owner::Owner;
 
@@ -131,10 +131,9 @@ impl Life {
     /// server is released all the same, but not while a guard that was handed over may rely on it.
     pub(crate) async fn live(mut self, caller: oneshot::Sender<Answer>) {
         let mut recipients = Recipients { caller: Some(caller), given: None };
-        if AssertUnwindSafe(self.run(&mut recipients)).catch_unwind().await.is_ok() {
-            return;
-        }
-        let error = self.at("claim", cut_short());
+        let Err(panic) = AssertUnwindSafe(self.run(&mut recipients)).catch_unwind().await else { return };
+        let error = self.at("claim", lacking(&*panic).unwrap_or_else(cut_short));
+        drop(panic);
         self.trouble("claim", &error);
         self.on_server = OnServer::InFlightUntil(self.now() + self.patience);
         if let Some(caller) = recipients.caller.take() {

@@ -10,6 +10,7 @@ use crate::driver::Driver;
 use crate::error::{Error, Result};
 use crate::events::Events;
 use crate::home::SuspendWatch;
+use crate::human_duration::HumanDuration;
 use crate::local_queue::LocalQueues;
 use crate::name::Name;
 use crate::owner::Label;
@@ -45,7 +46,10 @@ impl Shared {
         let (min, max) = (info.min_ttl, info.max_ttl);
         if ttl < min || ttl > max {
             return Err(Error::invalid(format!(
-                "the ttl {ttl:?} is outside of this backend's bounds: {min:?} to {max:?}"
+                "the ttl of {} is outside of what this backend allows: {} to {}",
+                HumanDuration(ttl),
+                HumanDuration(min),
+                HumanDuration(max)
             )));
         }
         self.suspend_watch.notice_within(ttl);

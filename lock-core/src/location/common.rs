@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::name::Prefix;
 use crate::options::Options;
 
-/// `prefix`, `patience` and `lazy`, as a URL gives them.
+/// `prefix`, `patience`, `connect_wait` and `lazy`, as a URL gives them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CommonParameters {
@@ -15,6 +15,8 @@ pub struct CommonParameters {
     pub prefix: Prefix,
     /// How long one request may take. It takes precedence over the patience of the [`Options`].
     pub patience: Option<Duration>,
+    /// For how long opening tries again. It takes precedence over that of the [`Options`].
+    pub connect_wait: Option<Duration>,
     /// Whether opening a client waits for the server.
     pub opening: Opening,
 }
@@ -22,7 +24,7 @@ pub struct CommonParameters {
 /// Whether opening a client waits for the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Opening {
-    /// It waits, for one patience at most, and fails if the server can't be used.
+    /// It waits, for one patience or the `connect_wait`, and fails if the server can't be used.
     #[default]
     Waits,
     /// It asks the server nothing. The first call does what opening would have done, and returns its error.
@@ -30,17 +32,21 @@ pub enum Opening {
 }
 
 impl CommonParameters {
-    /// Returns these options with the patience of the URL, if it has one.
+    /// Returns these options with the patience and the `connect_wait` of the URL, where it has them.
     pub fn apply_to(&self, options: Options) -> Options {
-        match self.patience {
+        let options = match self.patience {
             Some(patience) => options.patience(patience),
+            None => options,
+        };
+        match self.connect_wait {
+            Some(wait) => options.connect_wait(wait),
             None => options,
         }
     }
 }
 
 impl Location {
-    /// Takes `prefix`, `patience` and `lazy`.
+    /// Takes `prefix`, `patience`, `connect_wait` and `lazy`.
     ///
     /// # Errors
     ///
@@ -49,6 +55,7 @@ impl Location {
         Ok(CommonParameters {
             prefix: self.take_prefix()?,
             patience: self.take_duration("patience")?,
+            connect_wait: self.take_duration("connect_wait")?,
             opening: self.take_opening()?,
         })
     }
@@ -88,11 +95,12 @@ mod tests {
         {
             assert_eq!(common(query).unwrap().opening, opening, "{query}");
         }
-        let given = common("prefix=a%3A&patience=250ms&lazy=true").unwrap();
+        let given = common("prefix=a%3A&patience=250ms&connect_wait=30s&lazy=true").unwrap();
         let patience = Duration::from_millis(250);
         let expected = CommonParameters {
             prefix: Prefix::new("a:").unwrap(),
             patience: Some(patience),
+            connect_wait: Some(Duration::from_secs(30)),
             opening: Opening::Lazy,
         };
         assert_eq!(given, expected);
@@ -100,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_value_that_can_not_be_meant_is_refused() {
-        for bad in ["lazy=yes", "lazy=", "patience=5", "prefix=%3Alock%7E"] {
+        for bad in ["lazy=yes", "lazy=", "patience=5", "connect_wait=5", "prefix=%3Alock%7E"] {
             assert_eq!(common(bad).expect_err(bad).kind(), ErrorKind::Invalid, "{bad}");
         }
         let secret = common("pass=x&lazy=hunter2").unwrap_err();

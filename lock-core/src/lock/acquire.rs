@@ -11,6 +11,7 @@ use crate::driver::{Inspection, Queueing};
 use crate::error::{Effect, Error, Result};
 use crate::guard::Hold;
 use crate::home::{Caller, CallerPolled, runtime_ended};
+use crate::human_duration::HumanDuration;
 use crate::life::{Answer, Life, Outcome};
 use crate::local_queue::{FIRST_ANSWER, Seen};
 
@@ -110,7 +111,7 @@ impl Lock {
         let unanswered = |why: String| {
             Error::unavailable(
                 Effect::NotApplied,
-                format!("the server has not answered within the wait of {wait:?}{why}"),
+                format!("the server has not answered within the wait of {}{why}", HumanDuration(wait)),
             )
         };
         let (holder, otherwise) = match seen {
@@ -124,9 +125,13 @@ impl Lock {
                 None => return unanswered(String::new()),
             },
         };
+        let gave_up = match wait {
+            Duration::ZERO => "did not wait".to_owned(),
+            wait => format!("gave up after {}", HumanDuration(wait)),
+        };
         match holder {
-            Some(holder) => Error::timeout(format!("gave up after {wait:?}: {holder}")).with_holder(holder),
-            None => Error::timeout(format!("gave up after {wait:?}: {otherwise}")),
+            Some(holder) => Error::timeout(format!("{gave_up}: {holder}")).with_holder(holder),
+            None => Error::timeout(format!("{gave_up}: {otherwise}")),
         }
     }
 

@@ -8,12 +8,29 @@ use super::{DEFAULT_TTL, Lock};
 use crate::driver::{Lease, Mode};
 use crate::error::{Error, Result};
 use crate::home::Home;
+use crate::human_duration::HumanDuration;
 use crate::life::{Shared, Terms, less_margin};
 use crate::name::Name;
 use crate::owner::Label;
 use crate::reentrant::Reentrant;
 
 /// Builds a [`Lock`]: a name and its terms.
+///
+/// ```
+/// # use lock_core as onelock;
+/// # async fn example(client: onelock::Client) -> onelock::Result<()> {
+/// use std::time::Duration;
+///
+/// let lock = client
+///     .lock("deploy")
+///     .ttl(Duration::from_secs(10)) // kept for so long without a renewal
+///     .wait(Duration::from_secs(60)) // how long `acquire` waits
+///     .max_hold(Duration::from_secs(3600))
+///     .label("deploy of web-3") // what others see
+///     .build()?;
+/// assert_eq!(lock.ttl(), Duration::from_secs(10));
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct LockBuilder {
@@ -127,7 +144,9 @@ impl LockBuilder {
             && least > most
         {
             return Err(invalid(Error::invalid(format!(
-                "min_hold ({least:?}) is more than max_hold ({most:?})"
+                "min_hold ({}) is more than max_hold ({})",
+                HumanDuration(least),
+                HumanDuration(most)
             ))));
         }
         let lasts = lasts(ttl, shared.driver.info().lease);
@@ -136,8 +155,11 @@ impl LockBuilder {
             && least >= lasts
         {
             return Err(invalid(Error::invalid(format!(
-                "min_hold ({least:?}) must be less than the time for which a fixed lease of {ttl:?} certainly lasts ({lasts:?}): ask \
-                 for a longer ttl, or let the lock be renewed"
+                "min_hold ({}) must be less than the time for which a fixed lease of {} certainly lasts ({}): ask for a \
+                 longer ttl, or let the lock be renewed",
+                HumanDuration(least),
+                HumanDuration(ttl),
+                HumanDuration(lasts)
             ))));
         }
         let label = self.label.unwrap_or_else(|| shared.label.clone());

@@ -22,6 +22,18 @@ use crate::reentrant::{Place, Reentrant};
 pub const DEFAULT_TTL: Duration = Duration::from_secs(30);
 
 /// A name and the terms on which the lock of that name is taken. Cheap to clone; holds nothing.
+///
+/// ```
+/// # use lock_core as onelock;
+/// # async fn example(client: onelock::Client) -> onelock::Result<()> {
+/// let lock = client.lock("nightly-report").build()?;
+/// let report = lock.run(async |_guard| "written").await?; // waits for its turn
+/// match lock.try_acquire().await? {
+///     Some(guard) => println!("{report}, and ours again: {:?}", guard.release().await),
+///     None => println!("{report}; another client has the lock now"),
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct Lock {
     shared: Arc<Shared>,
@@ -32,15 +44,30 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Returns the lock's name.
-    pub fn name(&self) -> &Name {
-        &self.terms.name
-    }
-
-    /// Returns how long the lock is kept without a renewal: the ttl that was asked for, or the time nearest to
-    /// [`DEFAULT_TTL`] that the backend allows.
-    pub fn ttl(&self) -> Duration {
-        self.terms.ttl
+    /// Acquires the lock, runs `work` while the lock is held, and releases it. This is the simplest way to use a lock.
+    ///
+    /// When this call returns, the lock has been given back. If the lock has a [`min_hold`](crate::LockBuilder::min_hold), the
+    /// call waits until that time is over.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire). [`Lost`](crate::ErrorKind::Lost) if the lock was lost before `work` was done;
+    /// `work` is then dropped.
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, `work` is dropped with it, and the lock is released in the background.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn example(lock: lock_core::Lock) -> lock_core::Result<()> {
+    /// let report = lock.run(async |guard| format!("made with token {}", guard.token())).await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn run<T>(&self, work: impl AsyncFnOnce(&Guard) -> T) -> Result<T> {
+        let guard = self.acquire().await?;
+        self.finish(guard, work).await
     }
 
     /// Waits for the lock and returns its guard.
@@ -72,14 +99,6 @@ impl Lock {
         self.acquire_in_part().await.map(Guard::handed_over)
     }
 
-    /// Acquires one of several locks. The user gets its guard only together with the guards of the other locks.
-    pub(crate) async fn acquire_in_part(&self) -> Result<Guard> {
-        let Some(owner) = &self.reentrant else { return self.acquire_anew().await.map(Guard::new) };
-        let granted = async { self.acquire_anew().await.map(Some) };
-        let guard = Box::pin(self.enter(owner, granted)).await?;
-        Ok(guard.expect("a wait ends with a hold or an error"))
-    }
-
     /// Takes the lock if it is free; returns `None` if another owner holds it.
     ///
     /// Makes one attempt, and returns within the patience (by default a third of the ttl, but at least 100 ms and at
@@ -95,41 +114,6 @@ impl Lock {
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Guard>> {
         Ok(self.try_acquire_in_part().await?.map(Guard::handed_over))
-    }
-
-    /// Does for `try_acquire` what [`acquire_in_part`](Self::acquire_in_part) does for `acquire`.
-    pub(crate) async fn try_acquire_in_part(&self) -> Result<Option<Guard>> {
-        let granted = self.try_anew();
-        match &self.reentrant {
-            None => Ok(granted.await?.map(Guard::new)),
-            Some(owner) => Box::pin(self.enter(owner, granted)).await,
-        }
-    }
-
-    /// Acquires the lock, runs `work` while the lock is held, and releases it. This is the simplest way to use a lock.
-    ///
-    /// When this call returns, the lock has been given back. If the lock has a [`min_hold`](crate::LockBuilder::min_hold), the
-    /// call waits until that time is over.
-    ///
-    /// # Errors
-    ///
-    /// As [`acquire`](Self::acquire). [`Lost`](crate::ErrorKind::Lost) if the lock was lost before `work` was done;
-    /// `work` is then dropped.
-    ///
-    /// # Cancel safety
-    ///
-    /// If this future is dropped, `work` is dropped with it, and the lock is released in the background.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # async fn example(lock: lock_core::Lock) -> lock_core::Result<()> {
-    /// let report = lock.run(async |guard| format!("made with token {}", guard.token())).await?;
-    /// # Ok(()) }
-    /// ```
-    pub async fn run<T>(&self, work: impl AsyncFnOnce(&Guard) -> T) -> Result<T> {
-        let guard = self.acquire().await?;
-        self.finish(guard, work).await
     }
 
     /// Does the same as [`run`](Self::run) if the lock is free. Returns `None`, and does not run `work`, if another
@@ -193,6 +177,34 @@ impl Lock {
         };
         let outcome = self.home.run(async move { driver.revoke(&name, revocation).await }).await;
         outcome.map_err(|e| self.at("revoke", e))
+    }
+
+    /// Returns the lock's name.
+    pub fn name(&self) -> &Name {
+        &self.terms.name
+    }
+
+    /// Returns how long the lock is kept without a renewal: the ttl that was asked for, or the time nearest to
+    /// [`DEFAULT_TTL`] that the backend allows.
+    pub fn ttl(&self) -> Duration {
+        self.terms.ttl
+    }
+
+    /// Acquires one of several locks. The user gets its guard only together with the guards of the other locks.
+    pub(crate) async fn acquire_in_part(&self) -> Result<Guard> {
+        let Some(owner) = &self.reentrant else { return self.acquire_anew().await.map(Guard::new) };
+        let granted = async { self.acquire_anew().await.map(Some) };
+        let guard = Box::pin(self.enter(owner, granted)).await?;
+        Ok(guard.expect("a wait ends with a hold or an error"))
+    }
+
+    /// Does for `try_acquire` what [`acquire_in_part`](Self::acquire_in_part) does for `acquire`.
+    pub(crate) async fn try_acquire_in_part(&self) -> Result<Option<Guard>> {
+        let granted = self.try_anew();
+        match &self.reentrant {
+            None => Ok(granted.await?.map(Guard::new)),
+            Some(owner) => Box::pin(self.enter(owner, granted)).await,
+        }
     }
 
     async fn finish<T>(&self, guard: Guard, work: impl AsyncFnOnce(&Guard) -> T) -> Result<T> {

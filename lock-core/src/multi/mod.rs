@@ -20,10 +20,11 @@ pub use guard::MultiGuard;
 /// never wait for each other.
 ///
 /// ```
+/// # use lock_core as onelock;
 /// # async fn example(client: lock_core::Client) -> lock_core::Result<()> {
 /// let from = client.lock("account/17").build()?;
 /// let to = client.lock("account/4").build()?;
-/// let both = lock_core::MultiLock::new([from, to])?;
+/// let both = onelock::MultiLock::new([from, to])?;
 /// both.run(async |_guard| { /* move the money */ }).await?;
 /// # Ok(()) }
 /// ```

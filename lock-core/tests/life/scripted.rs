@@ -181,9 +181,9 @@ pub(crate) async fn client(script: &Arc<Script>) -> Client {
 
 pub(crate) async fn client_with(script: &Arc<Script>, options: Options) -> Client {
     let clock = Clock::new(Virtual { start: now(), jumped: script.jumped.clone() });
-    let driver = driver(script, clock.clone());
-    let options = options.clock(clock).random(Random::new(Seeded(AtomicU64::new(1))));
-    options.open("scripted", "", |_| async { Ok(driver) }).await.expect("a runtime")
+    let connect = |_| std::future::ready(Ok(driver(script, clock.clone())));
+    let options = options.clock(clock.clone()).random(Random::new(Seeded(AtomicU64::new(1))));
+    options.open("scripted", "", connect).await.expect("a runtime")
 }
 
 pub(crate) fn driver(script: &Arc<Script>, clock: Clock) -> Scripted {

@@ -106,7 +106,7 @@ async fn a_fixed_lease_that_ends_before_min_hold_is_invalid() {
     let lock = || client.lock("n").ttl(TTL).fixed_lease();
     let error = lock().min_hold(TTL).build().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
-    assert!(error.message().contains("min_hold (3s)"), "{error}");
+    assert!(error.message().contains("min_hold (3 s)"), "{error}");
     assert!(lock().min_hold(ms(2968)).build().is_err(), "less 1 % and 2 ms");
     drop(lock().min_hold(ms(2967)).build().unwrap().acquire().await.unwrap());
     assert_eq!(client.shutdown(TTL).await, 0);

@@ -19,7 +19,19 @@ async fn a_wait_that_runs_out_tells_contention_from_trouble() {
     let troubled = client(&script).await.lock("n").ttl(TTL).wait(ms(700)).build().unwrap();
     let error = troubled.acquire().await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error:?}");
-    assert!(error.to_string().contains("no answer"), "{error}");
+    let expected = "acquire \"n\" on scripted: the server has not answered within the wait of 700 ms; last error: no answer";
+    assert_eq!(error.to_string(), expected, "where it happened is said once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_of_zero_is_told_in_words() {
+    let script = Script::new([busy()], [held(TTL)], [released()]);
+    let lock = client(&script).await.lock("n").ttl(TTL).wait(ms(0)).build().unwrap();
+    let error = lock.acquire().await.unwrap_err();
+    assert_eq!(error.message(), "did not wait: another holder had it");
+    let lock = client(&script).await.lock("n").ttl(TTL).wait(ms(90_000)).build().unwrap();
+    let error = lock.acquire().await.unwrap_err();
+    assert_eq!(error.message(), "gave up after 90 s: another holder had it");
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use etcd_client::{WatchOptions, WatchRequestSender, WatchResponse, WatchResponseStream};
 use lock_core::Clock;
-use lock_core::driver::Call;
+use lock_core::driver::{Call, HumanDuration};
 
 use crate::cluster::Cluster;
 use crate::errors;
@@ -58,7 +58,7 @@ impl Stream {
             }
             None => {
                 cluster.give_up_if_silent(&link, call);
-                return Err(format!("the server opened no watch stream within {patience:?}"));
+                return Err(format!("the server opened no watch stream within {}", HumanDuration(patience)));
             }
         };
         let (requests, answers) = stream.split();

@@ -8,6 +8,7 @@ mod sessions;
 mod virtual_time;
 mod world;
 
+use std::future::ready;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,20 +28,20 @@ use world::{End, Fate, LATE, World};
 const PATIENCE: Duration = Duration::from_millis(100);
 const TTL: Duration = Duration::from_secs(5);
 
-async fn client<D: Driver>(open: impl FnOnce(Clock) -> D + Send + 'static) -> Client {
+async fn client<D: Driver>(open: impl Fn(Clock) -> D) -> Client {
     let options = Options::default().patience(PATIENCE).clock(clock());
-    options.open("memory", "", |context| async move { Ok(open(context.clock)) }).await.unwrap()
+    options.open("memory", "", |context| ready(Ok(open(context.clock)))).await.unwrap()
 }
 
 async fn lease_client(world: &Arc<World<LeaseServer>>, n: u64) -> Client {
     let end = Arc::new(End(world.clone(), ClientId(n)));
-    client(|clock| LeaseDriver::new(end, "test", Prefix::default(), clock)).await
+    client(|clock| LeaseDriver::new(end.clone(), "test", Prefix::default(), clock)).await
 }
 
 async fn queue_client(world: &Arc<World<QueueServer>>, n: u64) -> Client {
     let end = Arc::new(End(world.clone(), ClientId(n)));
     let runtime = tokio::runtime::Handle::current();
-    client(|clock| QueueDriver::new(end, "test", Prefix::default(), clock, runtime)).await
+    client(|clock| QueueDriver::new(end.clone(), "test", Prefix::default(), clock, runtime.clone())).await
 }
 
 fn is_lease_attempt(request: &LeaseRequest) -> bool {

@@ -14,6 +14,7 @@ pub(crate) fn opening_waits_for_the_server_unless_it_is_lazy() {
         let url = format!("{}/?patience=1s", server.0.url());
         let client = lazy::client_of_a_dead_server(&server.0, &url, lock_mongo::connect).await;
         lazy::finds_its_server(&client, &server.0, LONG).await;
+        lazy::opens_when_its_server_comes(&server.0, &url, lock_mongo::connect).await;
     });
 }
 

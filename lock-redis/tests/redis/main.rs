@@ -135,6 +135,7 @@ rules! {
         a_user_and_a_password_that_are_never_shown,
         redis_own_options,
         opening_waits_for_the_server_unless_it_is_lazy,
+        opening_waits_for_a_server_that_is_not_up_yet,
         a_peer_that_never_answers_costs_one_patience,
         the_patience_is_the_urls,
         a_connection_that_takes_longer_than_a_call_is_there_for_the_next,

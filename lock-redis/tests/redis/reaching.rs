@@ -1,5 +1,6 @@
 //! Ways to reach a server, and to log in.
 
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use lock_conformance::patience;
@@ -107,6 +108,20 @@ pub(crate) fn opening_waits_for_the_server_unless_it_is_lazy() {
         server.restart();
         granted(&mut claim).await;
         assert!(client.info().data_loss.contains("loses everything"), "{}", client.info().data_loss);
+    });
+}
+
+pub(crate) fn opening_waits_for_a_server_that_is_not_up_yet() {
+    run(async {
+        let server = Server::start(&[]);
+        let url = server.url("?connect_wait=120s");
+        server.kill();
+        let mut opening = pin!(lock_redis::connect(&url));
+        let early = tokio::time::timeout(Duration::from_secs(1), opening.as_mut()).await;
+        assert!(early.is_err(), "it did not wait for its server: {early:?}");
+        server.restart();
+        let client = opening.await.unwrap();
+        granted(&mut claim(&client, "a", 20_000)).await;
     });
 }
 

@@ -1,5 +1,6 @@
 //! What a URL says about how the nodes are reached and asked, and about the names of locks there.
 
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use lock_conformance::timing::Answered;
@@ -40,6 +41,13 @@ pub(crate) fn opening_waits_for_a_majority_unless_it_is_lazy() {
         assert!(error.is_transient(), "{error:?}");
         nodes.servers()[1..].iter().for_each(|server| server.resume().unwrap());
         super::released(lock.acquire().answered().await).await;
+        nodes.servers()[1..].iter().for_each(|server| server.pause().unwrap());
+        let url = format!("{url}&connect_wait=120s");
+        let mut opening = pin!(lock_redlock::connect(&url));
+        let early = tokio::time::timeout(Duration::from_secs(2), opening.as_mut()).await;
+        assert!(early.is_err(), "it did not wait for its servers: {early:?}");
+        nodes.servers()[1..].iter().for_each(|server| server.resume().unwrap());
+        drop(opening.answered().await);
     });
 }
 

@@ -7,6 +7,7 @@ use lock_core::{Effect, Error};
 use sqlx::Error as SqlxError;
 use sqlx::mysql::MySqlDatabaseError;
 
+use crate::said::Said;
 use crate::server::{Trouble, is_misread};
 
 /// The number of a server's error.
@@ -42,8 +43,10 @@ pub(super) fn connecting(error: SqlxError) -> Error {
             Error::rejected(message).with_source(error)
         }
         SqlxError::Tls(_) => {
-            let message =
-                format!("TLS could not be agreed on: {error}; see the URL's ca, cert, key and ssl-mode");
+            let message = format!(
+                "TLS could not be agreed on: {}; see the URL's ca, cert, key and ssl-mode",
+                Said(&error)
+            );
             Error::rejected(message).with_source(error)
         }
         SqlxError::Io(why) if why.kind() == std::io::ErrorKind::InvalidData => {
@@ -52,7 +55,7 @@ pub(super) fn connecting(error: SqlxError) -> Error {
             Error::rejected(message).with_source(error)
         }
         _ if is_misread(&error) => reading(error),
-        _ => Error::unavailable(Effect::NotApplied, format!("the server can't be reached: {error}"))
+        _ => Error::unavailable(Effect::NotApplied, format!("the server can't be reached: {}", Said(&error)))
             .with_source(error),
     }
 }
@@ -60,7 +63,8 @@ pub(super) fn connecting(error: SqlxError) -> Error {
 /// Converts an error of reading an answer that is not what the statement asks for. The same statement would get the
 /// same answer again.
 pub(super) fn reading(error: SqlxError) -> Error {
-    Error::rejected(format!("the server's answer is not what was asked for: {error}")).with_source(error)
+    Error::rejected(format!("the server's answer is not what was asked for: {}", Said(&error)))
+        .with_source(error)
 }
 
 /// Converts the error of a running statement.
@@ -68,7 +72,7 @@ pub(super) fn asking(error: SqlxError) -> Error {
     match number(&error) {
         Some(number) => classify_number(number, error, Effect::Unknown),
         None => {
-            let message = format!("the connection broke before the server's answer came: {error}");
+            let message = format!("the connection broke before the server's answer came: {}", Said(&error));
             Error::unavailable(Effect::Unknown, message).with_source(error)
         }
     }
@@ -141,18 +145,18 @@ fn number(error: &SqlxError) -> Option<u16> {
 }
 
 fn classify_number(number: u16, error: SqlxError, otherwise: Effect) -> Error {
+    let said = Said(&error);
     let ours = match Meaning::of(number) {
         Meaning::Blocked => {
-            let message =
-                format!("other transactions blocked the statement until its time was over: {error}");
+            let message = format!("other transactions blocked the statement until its time was over: {said}");
             Error::unavailable(Effect::NotApplied, message)
         }
         Meaning::WrongServer(why) | Meaning::Transient(why) => {
-            Error::unavailable(Effect::NotApplied, format!("{why}: {error}"))
+            Error::unavailable(Effect::NotApplied, format!("{why}: {said}"))
         }
-        Meaning::Permanent(why) => Error::rejected(format!("{why}: {error}")),
+        Meaning::Permanent(why) => Error::rejected(format!("{why}: {said}")),
         Meaning::Disconnected | Meaning::Other => {
-            Error::unavailable(otherwise, format!("the server failed: {error}"))
+            Error::unavailable(otherwise, format!("the server failed: {said}"))
         }
     };
     ours.with_source(error)

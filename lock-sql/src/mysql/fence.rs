@@ -21,9 +21,10 @@ use crate::server::TableName;
 /// once. All tokens of one resource must be of one lock.
 ///
 /// ```
+/// # use lock_sql as onelock;
 /// # async fn example(guard: lock_core::Guard, mut connection: lock_sql::sqlx::MySqlConnection)
 /// #     -> Result<(), lock_sql::FenceError> {
-/// use lock_sql::{mysql::Fence, sqlx::{self, Connection}};
+/// use onelock::{mysql::Fence, sqlx::{self, Connection}};
 /// Fence::create_table(&mut connection).await?; // once
 /// let mut transaction = connection.begin().await?;
 /// Fence::new("reports").accept(&mut transaction, guard.token()).await?;
@@ -36,6 +37,8 @@ pub struct Fence {
     resource: Vec<u8>,
     /// The table's name as SQL text.
     table: Arc<str>,
+    /// What another driver runs.
+    statement: Arc<str>,
 }
 
 const CREATE: &str = "CREATE TABLE IF NOT EXISTS onelock_fences (
@@ -47,12 +50,22 @@ const CREATE: &str = "CREATE TABLE IF NOT EXISTS onelock_fences (
 /// `sql_mode` is not strict.
 const LONGEST: usize = 640;
 
+/// Returns the statement with a place for each value. Ours has no places, because a text needs one round trip, and a
+/// prepared statement two.
+fn prepared(table: &str) -> String {
+    format!(
+        "INSERT INTO {table} (resource, token) VALUES (?, LAST_INSERT_ID(?)) \
+         ON DUPLICATE KEY UPDATE token = LAST_INSERT_ID(GREATEST(token, ?))"
+    )
+}
+
 impl Fence {
     /// Creates the fence of `resource`.
     ///
     /// `resource` is any name, of at most 640 bytes, for what is written.
     pub fn new(resource: impl Into<Vec<u8>>) -> Fence {
-        Fence { resource: resource.into(), table: "onelock_fences".into() }
+        let table = "onelock_fences";
+        Fence { resource: resource.into(), table: table.into(), statement: prepared(table).into() }
     }
 
     /// Keeps the highest token in another table, `database.table`.
@@ -65,7 +78,8 @@ impl Fence {
     /// [`Invalid`](lock_core::ErrorKind::Invalid), as [`MySql::table`](super::MySql::table) says.
     pub fn table(self, table: &str) -> Result<Fence, Error> {
         let table: TableName = table.parse()?;
-        Ok(Fence { table: table.quoted('`').into(), ..self })
+        let table = table.quoted('`');
+        Ok(Fence { statement: prepared(&table).into(), table: table.into(), ..self })
     }
 
     /// Creates the table of fences in the session's database, if it is missing.
@@ -88,6 +102,26 @@ impl Fence {
     /// Returns the statement that creates the table of fences, for users that create their tables by other means.
     pub fn schema() -> &'static str {
         CREATE
+    }
+
+    /// Returns a statement that does the same as [`accept`](Self::accept), for transactions of another driver.
+    ///
+    /// The first `?` is the name of the resource, of at most 640 bytes; the second and the third are both the token, a
+    /// `BIGINT`. The highest token is then the session's `LAST_INSERT_ID()`, which drivers return with the answer. If
+    /// that is more than the token, the token is stale: roll the transaction back.
+    ///
+    /// ```
+    /// # use lock_sql as onelock;
+    /// use onelock::mysql::Fence;
+    ///
+    /// // With mysql_async:
+    /// // transaction.exec_drop(fence.statement(), ("reports", token, token)).await?;
+    /// // if transaction.last_insert_id() > Some(token) { return Err(…) }
+    /// let fence = Fence::new("reports");
+    /// assert!(fence.statement().contains("onelock_fences"));
+    /// ```
+    pub fn statement(&self) -> &str {
+        &self.statement
     }
 
     /// Accepts `token` in the transaction that `connection` is in, unless a higher one was accepted before.

@@ -10,13 +10,15 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 use super::schema;
 use super::table::MySqlTable;
 use crate::driver::SqlDriver;
+use crate::said::Said;
 use crate::server::{Certificates, Parameters, TableName};
 
 /// A MySQL or MariaDB server, and how to reach it.
 ///
 /// ```no_run
+/// # use lock_sql as onelock;
 /// # async fn example() -> lock_core::Result<()> {
-/// use lock_sql::{Options, mysql::MySql, sqlx::mysql::MySqlConnectOptions};
+/// use onelock::{Options, mysql::MySql, sqlx::mysql::MySqlConnectOptions};
 /// let own = MySqlConnectOptions::new().host("db.example").username("billing").database("billing");
 /// let client = MySql::from(own).prefix("billing:")?.open(Options::default()).await?;
 /// # Ok(()) }
@@ -43,6 +45,7 @@ impl MySql {
     /// - `table`: the table of locks, `onelock_locks` by default; with another database before a dot if needed.
     /// - `connections`: how many connections the client opens at most, from 2 to 1000; 8 by default.
     /// - `patience`: how long one call may take.
+    /// - `connect_wait`: for how long opening tries again while the server can\'t be reached, like `30s`.
     /// - `lazy=true`: opening doesn't wait for the server.
     /// - `ca`: a PEM file of the roots to trust. The server's certificate and its host name are then verified.
     /// - `cert` and `key`: PEM files of the client's certificate and of its private key.
@@ -133,12 +136,8 @@ impl MySql {
         if self.table_name().schema().is_none() {
             return Err(Error::rejected(NO_DATABASE));
         }
-        let (address, server) = (self.address(), self.address());
-        let open = |context: Context| async move {
-            let (name, opening) = (self.table_name(), self.parameters.common.opening);
-            SqlDriver::open(MySqlTable::new(self, name, &server, context.patience)?, opening, context).await
-        };
-        options.open("mysql", &address, open).await
+        let address = self.address();
+        options.open("mysql", &address, |context| open(self.clone(), context)).await
     }
 
     /// The table with its database. A session may begin in another database (`init_connect`, a proxy).
@@ -160,6 +159,11 @@ impl MySql {
             }
         }
     }
+}
+
+async fn open(mysql: MySql, context: Context) -> Result<SqlDriver<MySqlTable>> {
+    let (name, opening, server) = (mysql.table_name(), mysql.parameters.common.opening, mysql.address());
+    SqlDriver::open(MySqlTable::new(mysql, name, &server, context.patience)?, opening, context).await
 }
 
 impl From<MySqlConnectOptions> for MySql {
@@ -192,7 +196,7 @@ fn parse_base(url: &Location) -> Result<MySqlConnectOptions> {
     }
     // sqlx' errors name what is wrong, and never contain the URL.
     let options = MySqlConnectOptions::from_str(url.base())
-        .map_err(|e| Error::invalid(format!("not a MySQL URL: {e}")).with_source(e))?;
+        .map_err(|e| Error::invalid(format!("not a MySQL URL: {}", Said(&e))).with_source(e))?;
     Ok(options.disable_statement_logging())
 }
 

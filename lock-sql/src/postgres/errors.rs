@@ -7,34 +7,36 @@ use lock_core::{Effect, Error};
 use sqlx::Error as SqlxError;
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
+use crate::said::Said;
 use crate::server::{Trouble, is_misread};
 
 /// Converts an error of connecting: no lock was touched.
 pub(crate) fn connecting(error: SqlxError) -> Error {
     let refused = |why: String| Error::rejected(why);
     let not_now = |why: String| Error::unavailable(Effect::NotApplied, why);
+    let said = Said(&error);
     let found = match (&error, code(&error)) {
-        (_, Some(code)) if code.starts_with("28") => refused(format!("the server refuses the user: {error}")),
-        (_, Some("3D000")) => refused(format!("{error}; create it, or name another in the URL")),
-        (_, Some("3F000")) => refused(format!("{error}; create it, or name another by ?table=schema.table")),
-        (_, Some("42501")) => refused(format!("this user lacks a right: {error}")),
-        (_, Some("25006")) => read_only(&error.to_string()),
+        (_, Some(code)) if code.starts_with("28") => refused(format!("the server refuses the user: {said}")),
+        (_, Some("3D000")) => refused(format!("{said}; create it, or name another in the URL")),
+        (_, Some("3F000")) => refused(format!("{said}; create it, or name another by ?table=schema.table")),
+        (_, Some("42501")) => refused(format!("this user lacks a right: {said}")),
+        (_, Some("25006")) => read_only(&said.to_string()),
         // Errors that don't pass by themselves: a setting of the URL that the server doesn't know, a text that it
         // doesn't understand.
         (_, Some(code)) if matches!(code.get(..2), Some("0A" | "22" | "42")) => {
-            refused(format!("the server does not take what a lock needs, or what the URL sets: {error}"))
+            refused(format!("the server does not take what a lock needs, or what the URL sets: {said}"))
         }
-        (_, Some("53300")) => not_now(format!("the server has no connection left: {error}")),
-        (_, Some(_)) => not_now(format!("the server refused the connection: {error}")),
-        (SqlxError::Configuration(_), _) => Error::invalid(error.to_string()),
+        (_, Some("53300")) => not_now(format!("the server has no connection left: {said}")),
+        (_, Some(_)) => not_now(format!("the server refused the connection: {said}")),
+        (SqlxError::Configuration(_), _) => Error::invalid(said.to_string()),
         // What rustls rejects from the other side is reported as invalid data.
         (SqlxError::Io(e), _) if e.kind() == io::ErrorKind::InvalidData => refused(unencrypted(&error)),
         (SqlxError::Tls(_), _) => refused(unencrypted(&error)),
-        (SqlxError::Protocol(said), _) if is_another_kinds(said) => {
-            refused(format!("the server that answers is no PostgreSQL server: {said}"))
+        (SqlxError::Protocol(answer), _) if is_another_kinds(answer) => {
+            refused(format!("the server that answers is no PostgreSQL server: {answer}"))
         }
         _ if is_misread(&error) => refused(misread(&error)),
-        _ => not_now(format!("the server can't be reached: {error}")),
+        _ => not_now(format!("the server can't be reached: {said}")),
     };
     found.with_source(error)
 }
@@ -53,7 +55,7 @@ fn is_another_kinds(said: &str) -> bool {
 /// Converts the error of a running statement.
 pub(crate) fn asking(error: SqlxError) -> Trouble {
     let Some(said) = error.try_downcast_ref() else {
-        let message = format!("the connection broke: {error}");
+        let message = format!("the connection broke: {}", Said(&error));
         return Trouble::Broken(Error::unavailable(Effect::Unknown, message).with_source(error));
     };
     let (code, text) = (said.code().to_owned(), said.message().to_owned());
@@ -110,7 +112,7 @@ pub(crate) fn reading(error: SqlxError) -> Error {
 }
 
 fn misread(error: &SqlxError) -> String {
-    format!("the server's answer is not what was asked for: {error}")
+    format!("the server's answer is not what was asked for: {}", Said(error))
 }
 
 /// The error for a standby: a lock is a write, and a standby takes no writes. It may be promoted soon, or the address
@@ -146,7 +148,8 @@ fn read_only(text: &str) -> Error {
 
 fn unencrypted(error: &SqlxError) -> String {
     format!(
-        "no encrypted connection: {error}; the certificate must come from one of the roots in ?ca=, and name the host"
+        "no encrypted connection: {}; the certificate must come from one of the roots in ?ca=, and name the host",
+        Said(error)
     )
 }
 

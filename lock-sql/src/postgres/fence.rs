@@ -24,9 +24,10 @@ use crate::server::TableName;
 /// server's error 40001. Roll back, and begin a new transaction.
 ///
 /// ```no_run
+/// # use lock_sql as onelock;
 /// # async fn example(guard: lock_core::Guard, mut connection: lock_sql::sqlx::PgConnection)
 /// #     -> Result<(), lock_sql::FenceError> {
-/// use lock_sql::{postgres::Fence, sqlx::{self, Connection}};
+/// use onelock::{postgres::Fence, sqlx::{self, Connection}};
 /// Fence::create_table(&mut connection).await?; // once
 /// let mut transaction = connection.begin().await?;
 /// Fence::new("reports").accept(&mut transaction, guard.token()).await?;
@@ -112,6 +113,25 @@ impl Fence {
     /// Returns the statement that creates the table of fences, for users that create their tables by other means.
     pub fn schema() -> &'static str {
         CREATE
+    }
+
+    /// Returns the statement that [`accept`](Self::accept) runs, for transactions of another driver.
+    ///
+    /// `$1` is the name of the resource, a `bytea`; `$2` is the token, a `bigint`. The answer is one row with one column,
+    /// a `bigint`: the highest token. If that is more than `$2`, the token is stale: roll the transaction back.
+    ///
+    /// ```
+    /// # use lock_sql as onelock;
+    /// use onelock::postgres::Fence;
+    ///
+    /// // With tokio-postgres:
+    /// // let row = transaction.query_one(fence.statement(), &[&b"reports".as_slice(), &token]).await?;
+    /// // if row.get::<_, i64>(0) > token { return Err(…) }
+    /// let fence = Fence::new("reports");
+    /// assert!(fence.statement().contains("public.onelock_fences"));
+    /// ```
+    pub fn statement(&self) -> &str {
+        &self.accept
     }
 
     /// Accepts `token` in the transaction that `connection` is in, unless a higher one was accepted before.

@@ -10,13 +10,15 @@ use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use super::schema;
 use super::table::PostgresTable;
 use crate::driver::SqlDriver;
+use crate::said::Said;
 use crate::server::{Certificates, Parameters};
 
 /// A PostgreSQL server, and how to reach it.
 ///
 /// ```no_run
+/// # use lock_sql as onelock;
 /// # async fn example() -> lock_core::Result<()> {
-/// use lock_sql::{Options, postgres::Postgres, sqlx::postgres::PgConnectOptions};
+/// use onelock::{Options, postgres::Postgres, sqlx::postgres::PgConnectOptions};
 /// let own = PgConnectOptions::new().host("db.example.org").database("billing");
 /// let client = Postgres::from(own).prefix("billing:")?.open(Options::default()).await?;
 /// # Ok(()) }
@@ -54,6 +56,7 @@ impl Postgres {
     /// - `connections`: how many connections the client opens at most for its requests, from 2 to 1000; 8 by default.
     ///   One more receives the notifications of releases.
     /// - `patience`: how long one call may take.
+    /// - `connect_wait`: for how long opening tries again while the server can\'t be reached, like `30s`.
     /// - `lazy=true`: opening doesn't wait for the server.
     /// - `ca`: a PEM file of the roots that the server's certificate must come from. Encrypts the connection, and
     ///   verifies the host's name too.
@@ -80,9 +83,10 @@ impl Postgres {
         let mode =
             MODES.iter().find_map(|name| url.take(name)).map(|mode| parse_mode(&url, &mode)).transpose()?;
         let passed_on = url.take_query(&DRIVERS);
-        let options: PgConnectOptions = format!("{}?{passed_on}", url.base())
-            .parse()
-            .map_err(|e: sqlx::Error| Error::invalid(format!("not a PostgreSQL URL: {e}")).with_source(e))?;
+        let options: PgConnectOptions =
+            format!("{}?{passed_on}", url.base()).parse().map_err(|e: sqlx::Error| {
+                Error::invalid(format!("not a PostgreSQL URL: {}", Said(&e))).with_source(e)
+            })?;
         url.finish(&format!("{}, sslmode, {}", Parameters::KNOWN, DRIVERS.join(", ")))?;
         let options = encrypted(options.disable_statement_logging(), mode, certificates)?;
         Ok(Postgres { options, parameters })
@@ -157,8 +161,7 @@ impl Postgres {
     /// If the future is dropped, no client remains. The table of locks may have been created all the same.
     pub async fn open(self, options: Options) -> Result<Client> {
         let (options, address) = (self.parameters.common.apply_to(options), self.address());
-        let server = address.clone();
-        options.open("postgres", &address, |context| open(self, context, server)).await
+        options.open("postgres", &address, |context| open(self.clone(), context, address.clone())).await
     }
 
     /// The server for messages: its address, and the database and the table of the locks; without the user. Where it

@@ -1,4 +1,4 @@
-//! The statements, as texts for the configured table. `docs/protocols/postgres.md` gives the reasons for each.
+//! The statements, as texts for the configured table. [The protocol](https://github.com/onelock/onelock/blob/main/docs/protocols/postgres.md) gives the reasons for each.
 
 use std::sync::Arc;
 

@@ -38,7 +38,7 @@ impl Default for Parameters {
 
 impl Parameters {
     /// The parameters that every dialect knows, for messages.
-    pub(crate) const KNOWN: &str = "prefix, table, connections, patience, lazy, ca, cert, key";
+    pub(crate) const KNOWN: &str = "prefix, table, connections, patience, connect_wait, lazy, ca, cert, key";
 
     /// Takes these parameters out of a URL.
     pub(crate) fn take(url: &mut Location) -> Result<Parameters> {

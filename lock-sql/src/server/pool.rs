@@ -7,7 +7,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lock_core::driver::{Call, Drift, detached};
+use lock_core::driver::{Call, Drift, HumanDuration, detached};
 use lock_core::{Clock, Effect, Error, Result};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -191,6 +191,9 @@ fn not_connected(within: Duration) -> Error {
     // message.
     Error::unavailable(
         Effect::NotApplied,
-        format!("no connection could be opened within {within:?}: no server of this kind has answered there"),
+        format!(
+            "no connection could be opened within {}: no server of this kind has answered there",
+            HumanDuration(within)
+        ),
     )
 }

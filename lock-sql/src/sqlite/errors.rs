@@ -4,14 +4,16 @@
 use lock_core::{Effect, Error};
 use sqlx::Error as SqlxError;
 
+use crate::said::Said;
+
 /// Converts an error of connecting: no lock was touched.
 pub(crate) fn connecting(error: SqlxError) -> Error {
     match code(&error) {
         Some(code) => classify_code(code, error, Effect::NotApplied),
         None if matches!(error, SqlxError::Configuration(_)) => {
-            Error::invalid(error.to_string()).with_source(error)
+            Error::invalid(Said(&error).to_string()).with_source(error)
         }
-        None => Error::unavailable(Effect::NotApplied, format!("the file can't be opened: {error}"))
+        None => Error::unavailable(Effect::NotApplied, format!("the file can't be opened: {}", Said(&error)))
             .with_source(error),
     }
 }
@@ -52,7 +54,7 @@ pub(crate) fn asking(error: SqlxError) -> Error {
     match code(&error) {
         Some(code) => classify_code(code, error, Effect::Unknown),
         None => {
-            let message = format!("the connection to the file broke: {error}");
+            let message = format!("the connection to the file broke: {}", Said(&error));
             Error::unavailable(Effect::Unknown, message).with_source(error)
         }
     }
@@ -107,8 +109,9 @@ fn primary(code: i32) -> i32 {
 }
 
 fn classify_code(code: i32, error: SqlxError, otherwise: Effect) -> Error {
-    let not_now = |why: &str| Error::unavailable(Effect::NotApplied, format!("{why}: {error}"));
-    let never = |why: &str| Error::rejected(format!("{why}: {error}"));
+    let said = Said(&error);
+    let not_now = |why: &str| Error::unavailable(Effect::NotApplied, format!("{why}: {said}"));
+    let never = |why: &str| Error::rejected(format!("{why}: {said}"));
     let error_of = match primary(code) {
         _ if code == IOERR_SHMSIZE => not_now("the disk has no room for the file's shared memory"),
         BUSY | LOCKED | PROTOCOL => not_now("another process kept the file locked for too long"),
@@ -126,7 +129,7 @@ fn classify_code(code: i32, error: SqlxError, otherwise: Effect) -> Error {
         CONSTRAINT if code == CONSTRAINT_COMMITHOOK => not_now("the statement came too late, and was undone"),
         CONSTRAINT => never("the lock's row holds a value that no lock client has written"),
         ERROR => never("the table of locks was altered; see `check`"),
-        _ => Error::unavailable(otherwise, format!("SQLite failed: {error}")),
+        _ => Error::unavailable(otherwise, format!("SQLite failed: {said}")),
     };
     error_of.with_source(error)
 }

@@ -16,9 +16,10 @@ use crate::fence::{self, FenceError};
 /// be of one lock.
 ///
 /// ```
+/// # use lock_sql as onelock;
 /// # async fn example(guard: lock_core::Guard, mut connection: lock_sql::sqlx::SqliteConnection)
 /// #     -> Result<(), lock_sql::sqlite::FenceError> {
-/// use lock_sql::{sqlite::Fence, sqlx::{self, Connection}};
+/// use onelock::{sqlite::Fence, sqlx::{self, Connection}};
 /// Fence::create_table(&mut connection).await?; // once
 /// let mut transaction = connection.begin().await?;
 /// Fence::new("reports").accept(&mut transaction, guard.token()).await?;
@@ -68,6 +69,25 @@ impl Fence {
     /// Returns the statement that creates the table of fences, for users that create their tables by other means.
     pub fn schema() -> &'static str {
         CREATE
+    }
+
+    /// Returns the statement that [`accept`](Self::accept) runs, for transactions of another driver.
+    ///
+    /// `?1` is the name of the resource, a blob; `?2` is the token, an integer. The answer is one row with one column, an
+    /// integer: the highest token. If that is more than `?2`, the token is stale: roll the transaction back.
+    ///
+    /// ```
+    /// # use lock_sql as onelock;
+    /// use onelock::sqlite::Fence;
+    ///
+    /// // With diesel:
+    /// // let accept = sql_query(fence.statement()).bind::<Binary, _>(b"reports").bind::<BigInt, _>(token);
+    /// // if accept.get_result::<Highest>(connection)?.token > token { return Err(…) }
+    /// let fence = Fence::new("reports");
+    /// assert!(fence.statement().contains("onelock_fences"));
+    /// ```
+    pub fn statement(&self) -> &str {
+        ACCEPT
     }
 
     /// Accepts `token` in the transaction that `connection` is in, unless a higher one was accepted before.

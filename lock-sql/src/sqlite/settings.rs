@@ -12,8 +12,9 @@ use crate::driver::SqlDriver;
 /// A SQLite file, and how to open it.
 ///
 /// ```
+/// # use lock_sql as onelock;
 /// # async fn example() -> lock_core::Result<()> {
-/// use lock_sql::{Options, sqlite::Sqlite, sqlx::sqlite::SqliteConnectOptions};
+/// use onelock::{Options, sqlite::Sqlite, sqlx::sqlite::SqliteConnectOptions};
 /// let own = SqliteConnectOptions::new().filename("/var/lib/billing/app.db");
 /// let client = Sqlite::from(own).prefix("billing:")?.open(Options::default()).await?;
 /// # Ok(()) }
@@ -44,7 +45,7 @@ pub(crate) enum BootId {
     OfTheContainer,
 }
 
-const PARAMETERS: &str = "prefix, patience, lazy, fs, boot";
+const PARAMETERS: &str = "prefix, patience, connect_wait, lazy, fs, boot";
 
 impl Sqlite {
     /// Reads a URL: `sqlite:///absolute/path.db`, or `sqlite:relative.db`, which is relative to the process's folder.
@@ -55,6 +56,7 @@ impl Sqlite {
     ///
     /// - `prefix`: stands before every name in the file.
     /// - `patience`: how long one call may take.
+    /// - `connect_wait`: for how long opening tries again while the server can\'t be reached, like `30s`.
     /// - `lazy=true`: opening doesn't open the file, or create it. Its folder must exist all the same.
     /// - `fs=trust`: accepts a file on a file system that is not known to be local.
     /// - `boot=trust`: accepts a boot id that a container's manager has made up.
@@ -152,7 +154,7 @@ impl Sqlite {
             ));
         }
         let file = self.options.get_filename().display().to_string();
-        options.open("sqlite", &file, |context| open(self, context)).await
+        options.open("sqlite", &file, |context| open(self.clone(), context)).await
     }
 }
 

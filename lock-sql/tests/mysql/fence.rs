@@ -5,8 +5,8 @@ use std::time::Duration;
 use lock_core::FencingToken;
 use lock_sql::FenceError;
 use lock_sql::mysql::Fence;
-use sqlx::Connection;
 use sqlx::mysql::MySqlConnection;
+use sqlx::{AssertSqlSafe, Connection};
 
 use crate::On;
 use crate::server::{Server, execute, number, run};
@@ -59,6 +59,27 @@ pub(crate) fn a_stale_token_writes_nothing(on: On) {
         Fence::new("other").accept(&mut connection, token(8)).await.unwrap();
         let long = Fence::new("x".repeat(641)).accept(&mut connection, token(8)).await;
         assert!(matches!(long, Err(FenceError::Sqlx(_))), "{long:?}");
+    });
+}
+
+/// Other drivers have no `accept`. They bind the values, and read the highest token from the answer.
+pub(crate) fn the_statement_is_every_drivers(on: On) {
+    run(async {
+        let (_server, mut connection) = prepared(on).await;
+        let fence = Fence::new("bills");
+        let mut transaction = connection.begin().await.unwrap();
+        for (offered, highest) in [(33, 33), (33, 33), (35, 35), (34, 35)] {
+            let accept = sqlx::query(AssertSqlSafe(fence.statement()));
+            let accept = accept.bind(b"bills".as_slice()).bind(offered).bind(offered);
+            let done = accept.execute(&mut *transaction).await.unwrap();
+            assert_eq!(done.last_insert_id(), highest, "{offered}");
+            let told: u64 =
+                sqlx::query_scalar("SELECT LAST_INSERT_ID()").fetch_one(&mut *transaction).await.unwrap();
+            assert_eq!(told, highest, "{offered}");
+        }
+        transaction.commit().await.unwrap();
+        assert!(!write(&mut connection, 34, 34).await);
+        assert!(write(&mut connection, 35, 35).await);
     });
 }
 

@@ -46,6 +46,7 @@ rules! {
     fence {
         a_stale_token_writes_nothing,
         a_fence_may_have_a_table_in_any_database,
+        the_statement_is_every_drivers,
         transactions_of_two_holders_come_one_after_the_other,
     }
     reaching {

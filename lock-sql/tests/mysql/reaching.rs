@@ -18,6 +18,7 @@ pub(crate) fn opening_waits_for_the_server_unless_it_is_lazy(on: On) {
         let url = format!("{}?patience=1s", owned.url());
         let client = lazy::client_of_a_dead_server(&owned, &url, mysql::connect).await;
         lazy::finds_its_server(&client, &owned, TTL).await;
+        lazy::opens_when_its_server_comes(&owned, &url, mysql::connect).await;
     });
 }
 

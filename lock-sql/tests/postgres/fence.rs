@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use lock_core::FencingToken;
+use lock_foreign_clients::{FencedWrite, SqlDriver};
 use lock_sql::FenceError;
 use lock_sql::postgres::Fence;
 use sqlx::{AssertSqlSafe, Connection, Executor};
@@ -43,6 +44,31 @@ pub(crate) fn a_stale_token_writes_nothing() -> Outcome {
         }
         assert_eq!(site.number("SELECT sum(n)::bigint FROM TABLE_").await, 6);
         Fence::new("another").accept(&mut site.admin().await, FencingToken::new(1).unwrap()).await.unwrap();
+    })
+}
+
+/// The statement is documented for every driver: each of them decides as ours does, and about the same tokens.
+pub(crate) fn the_statement_is_every_drivers() -> Outcome {
+    SqlDriver::find().map_err(lock_test_servers::Absence::reason)?;
+    run(async {
+        for driver in [SqlDriver::TokioPostgres, SqlDriver::Sqlx] {
+            let site = prepared().await;
+            let fence = Fence::new(site.table.clone());
+            let by_them = FencedWrite {
+                database: site.url(),
+                statement: fence.statement(),
+                write: &format!("INSERT INTO {} VALUES (1)", site.table),
+                resource: &site.table,
+            };
+            assert_eq!(driver.write(by_them, 7), "accepted", "{driver}");
+            assert_eq!(driver.write(by_them, 7), "accepted", "{driver}: a holder may write more than once");
+            write(&site, 10, 9).await.unwrap();
+            assert_eq!(driver.write(by_them, 8), "stale 9", "{driver}");
+            assert_eq!(driver.write(by_them, 11), "accepted", "{driver}");
+            let ours = write(&site, 100, 10).await;
+            assert!(matches!(ours, Err(FenceError::Stale(_))), "{driver}: {ours:?}");
+            assert_eq!(site.number("SELECT sum(n)::bigint FROM TABLE_").await, 13, "{driver}");
+        }
     })
 }
 

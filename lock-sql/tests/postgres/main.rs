@@ -39,6 +39,7 @@ rules! {
     }
     fence {
         a_stale_token_writes_nothing,
+        the_statement_is_every_drivers,
         transactions_of_two_holders_come_in_order,
         a_transaction_that_was_rolled_back_leaves_no_token,
         a_fence_is_one_whatever_the_search_path,

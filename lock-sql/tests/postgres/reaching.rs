@@ -31,6 +31,7 @@ pub(crate) fn opening_waits_for_the_server_unless_it_is_lazy() -> Outcome {
         let url = Site::on(server.url()).url_with("patience=1s");
         let client = lazy::client_of_a_dead_server(&server, &url, postgres::connect).await;
         lazy::finds_its_server(&client, &server, TTL).await;
+        lazy::opens_when_its_server_comes(&server, &url, postgres::connect).await;
     })
 }
 

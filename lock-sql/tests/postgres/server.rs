@@ -72,6 +72,10 @@ impl Site {
         self.url.parse::<PgConnectOptions>().unwrap().disable_statement_logging()
     }
 
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
     /// Returns the database's URL with these parameters.
     pub(crate) fn url_with(&self, parameters: &str) -> String {
         format!("{}?{parameters}", self.url)

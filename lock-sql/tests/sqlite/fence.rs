@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use lock_core::FencingToken;
+use lock_foreign_clients::{FencedWrite, SqlDriver};
 use lock_sql::sqlite::{Fence, FenceError};
 use sqlx::{Connection, Executor};
 
@@ -72,4 +73,27 @@ pub(crate) fn no_other_holder_writes_between_the_check_and_the_commit() {
         transaction.commit().await.unwrap();
         write(&file, 1, 34).await.unwrap();
     });
+}
+
+/// diesel's transactions and ours, on one file. Returns why it can't be played, if it can't.
+pub(crate) fn the_statement_is_every_drivers() -> Result<(), String> {
+    SqlDriver::find().map_err(lock_test_servers::Absence::reason)?;
+    run(async {
+        let file = resource().await;
+        let fence = Fence::new("reports");
+        let path = file.path();
+        let by_them = FencedWrite {
+            database: path.to_str().unwrap(),
+            statement: fence.statement(),
+            write: "INSERT INTO reports VALUES (1)",
+            resource: "reports",
+        };
+        assert_eq!(SqlDriver::Diesel.write(by_them, 33), "accepted");
+        write(&file, 10, 35).await.unwrap();
+        assert_eq!(SqlDriver::Diesel.write(by_them, 34), "stale 35");
+        assert_eq!(SqlDriver::Diesel.write(by_them, 36), "accepted");
+        assert!(matches!(write(&file, 100, 35).await, Err(FenceError::Stale(_))));
+        assert_eq!(file.number("SELECT sum(n) FROM reports").await, 12);
+    });
+    Ok(())
 }

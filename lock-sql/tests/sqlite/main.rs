@@ -53,6 +53,7 @@ rules! {
     }
     opening {
         opening_opens_the_file_unless_it_is_lazy,
+        opening_waits_for_a_file_that_another_process_keeps_locked,
         the_file_is_created_and_its_folder_is_not,
         what_is_no_database_is_left_alone,
         a_damaged_file_is_said_to_be_damaged,
@@ -98,8 +99,17 @@ rules! {
     }
 }
 
+/// A test that may be *not run*, with its name; the error says why.
+type OptionalTest = (&'static str, fn() -> Result<(), String>);
+
+/// Tests that are not run if the programs with other drivers are missing.
+const WITH_OTHER_DRIVERS: [OptionalTest; 1] =
+    [("fence::the_statement_is_every_drivers", fence::the_statement_is_every_drivers)];
+
 fn main() -> ExitCode {
-    libtest_mimic::run(&Arguments::from_args(), rules::judged("the rules of sqlite", tests())).exit_code()
+    let mut trials = rules::judged("the rules of sqlite", tests());
+    trials.extend(rules::judged("the rules of sqlite", WITH_OTHER_DRIVERS));
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
 /// Runs a test on two threads; SQLite has more of its own.

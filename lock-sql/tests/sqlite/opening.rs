@@ -1,14 +1,17 @@
 //! Files that can't be used for locks: the error says what they are, and what to do.
 
 use std::fs;
+use std::pin::pin;
+use std::time::Duration;
 
 use lock_core::driver::{Attempt, Level};
 use lock_core::{Error, ErrorKind, Options};
 use lock_sql::sqlite::{self, Sqlite};
+use sqlx::Executor as _;
 
 use super::{File, claim, run};
 
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(2);
 
 async fn refused(url: &str) -> Error {
     sqlite::connect(url).await.expect_err(url)
@@ -36,9 +39,30 @@ pub(crate) fn opening_opens_the_file_unless_it_is_lazy() {
             assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
             assert!(error.message().contains("not a table of locks"), "{error}");
         }
+        // What passes by itself is waited for, and nothing else is.
+        let error = refused(&format!("{}?connect_wait=1h", file.url())).await;
+        assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
         let missing = file.folder.path().join("missing/locks.db");
         let error = refused(&format!("sqlite://{}?lazy=true", missing.display())).await;
         assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
+    });
+}
+
+pub(crate) fn opening_waits_for_a_file_that_another_process_keeps_locked() {
+    run(async {
+        let file = File::new();
+        let mut other = file.admin().await;
+        other.execute("BEGIN EXCLUSIVE").await.unwrap();
+        let url = format!("{}?patience=100ms", file.url());
+        let error = refused(&url).await;
+        assert!(error.is_transient(), "{error}");
+        let url = format!("{url}&connect_wait=120s");
+        let mut opening = pin!(sqlite::connect(&url));
+        let early = tokio::time::timeout(Duration::from_secs(1), opening.as_mut()).await;
+        assert!(early.is_err(), "it did not wait for the other process: {early:?}");
+        other.execute("COMMIT").await.unwrap();
+        let lock = opening.await.unwrap().lock("a").build().unwrap();
+        assert!(lock.try_acquire().await.unwrap().is_some());
     });
 }
 
@@ -107,7 +131,7 @@ pub(crate) fn a_file_that_may_not_be_written_is_said_to_be_read_only() {
         drop(file.client().await);
         let client = Sqlite::from(file.options().read_only(true)).open(Options::default()).await;
         let error = match client {
-            Ok(client) => claim(&client, "a", std::time::Duration::from_secs(1)).attempt().await.unwrap_err(),
+            Ok(client) => claim(&client, "a", Duration::from_secs(1)).attempt().await.unwrap_err(),
             Err(error) => error,
         };
         assert!(error.kind() == ErrorKind::Rejected && error.message().contains("read-only"), "{error}");
@@ -154,7 +178,7 @@ pub(crate) fn a_link_leads_to_the_file_and_its_waiters() {
         let client = sqlite::connect(&format!("sqlite://{}", link.display())).await.unwrap();
         let canonical = file.path().canonicalize().unwrap();
         assert_eq!(client.info().server, canonical.display().to_string());
-        super::granted(&mut claim(&client, "a", std::time::Duration::from_secs(1))).await;
+        super::granted(&mut claim(&client, "a", Duration::from_secs(1))).await;
         assert_eq!(file.number("SELECT count(*) FROM onelock_locks").await, 1);
     });
 }

@@ -20,6 +20,7 @@ pub(crate) fn opening_waits_for_a_server_unless_it_is_lazy() -> Result<(), Strin
         lazy::finds_its_server(&client, &server.0, LONG).await;
         assert_eq!(client.info().max_ttl, longest);
         assert_eq!(too_long.try_acquire().await.map(drop).unwrap_err().kind(), ErrorKind::Invalid);
+        lazy::opens_when_its_server_comes(&server.0, &url, lock_zk::connect).await;
     })
 }
 

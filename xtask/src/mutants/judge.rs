@@ -42,6 +42,7 @@ enum Kind {
 pub(crate) const ALL: &[Judge] = &[
     tests("units of lock-core", &["-p", "lock-core", "--lib"], &["lock-core"], "lock-core/src/"),
     tests("life", &["-p", "lock-core", "--test", "life"], &["lock-core"], "lock-core/tests/life/"),
+    tests("values", &["-p", "lock-core", "--test", "values"], &["lock-core"], "lock-core/tests/values"),
     tests(
         "lease server",
         &["-p", "lock-memory", "--test", "lease_server"],
@@ -67,6 +68,7 @@ pub(crate) const ALL: &[Judge] = &[
         "lock-memory/tests/late_messages",
     ),
     tests("clients", &["-p", "lock-memory", "--test", "clients"], BOTH, "lock-memory/tests/clients"),
+    tests("paused", &["-p", "lock-memory", "--test", "paused"], BOTH, "lock-memory/tests/paused"),
     tests("units of lock-redis", &["-p", "lock-redis", "--lib"], &["lock-redis"], "lock-redis/src/"),
     // Together these are more histories than CI plays.
     simulation("simulation", Kind::Simulation { family: None, batches: &[150, 850, 2000] }, BOTH),

@@ -82,8 +82,10 @@ fn listed(text: &str, constant: &str) -> Items {
 }
 
 /// Calls that take several parameters at once.
-const TOGETHER: [(&str, &[&str]); 2] =
-    [("take_common(", &["prefix", "patience", "lazy"]), ("take_certificates(", &["ca", "cert", "key"])];
+const TOGETHER: [(&str, &[&str]); 2] = [
+    ("take_common(", &["prefix", "patience", "connect_wait", "lazy"]),
+    ("take_certificates(", &["ca", "cert", "key"]),
+];
 
 /// Returns the parameters that the code of a file takes out of a URL, without its tests.
 fn taken_by(text: &str) -> Items {
@@ -119,7 +121,7 @@ mod tests {
         let text = "url.take(\"db\"); url.take_duration(\"tick\")?; take_trust(&mut url, \"fs\")?;\n\
             url.take_certificates(&names)?;\n#[cfg(test)]\nmod tests {\n    url.take(\"x\");\n}\n";
         assert_eq!(taken_by(text), items(&["db", "tick", "fs", "ca", "cert", "key"]));
-        assert_eq!(taken_by("ours.take_common()?"), items(&["prefix", "patience", "lazy"]));
+        assert_eq!(taken_by("ours.take_common()?"), items(&["prefix", "patience", "connect_wait", "lazy"]));
     }
 
     #[test]

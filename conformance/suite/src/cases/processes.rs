@@ -258,7 +258,7 @@ mod tests {
             of_test(|| ended_too_soon("it ended", &finished)).expect("it panics")
         };
         let (unanswered, unrenewed) =
-            ("the server did not answer within 333ms", "it could not be renewed in time");
+            ("the server did not answer within 333 ms", "it could not be renewed in time");
         assert!(matches!(failure(69, unanswered), Failure::Late(_)));
         assert!(matches!(failure(74, unrenewed), Failure::Late(_)));
         for (status, said) in

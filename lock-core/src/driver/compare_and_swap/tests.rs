@@ -71,7 +71,7 @@ struct Memory {
 
 impl Memory {
     fn new() -> Memory {
-        Memory { clock: Clock::paused(), state: Arc::default() }
+        Memory { clock: Clock::tokio(), state: Arc::default() }
     }
 
     /// Lets these things happen to the swaps, one after the other.

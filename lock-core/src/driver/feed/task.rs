@@ -13,6 +13,7 @@ use crate::backoff;
 use crate::clock::{Clock, Instant};
 use crate::driver::info::Wakes;
 use crate::driver::request::Context;
+use crate::human_duration::HumanDuration;
 use crate::random::Random;
 
 /// The shortest time for which a topic without listeners stays subscribed, so that a name that is handed over often is
@@ -284,8 +285,8 @@ impl<S: Source> Task<S> {
 
     async fn bounded<T>(&self, step: impl Future<Output = Result<T, SourceError>>) -> Result<T, SourceError> {
         let silent = || {
-            let patience = self.patience;
-            SourceError::Broken(format!("no answer to the connection for wake-ups within {patience:?}"))
+            let patience = HumanDuration(self.patience);
+            SourceError::Broken(format!("no answer to the connection for wake-ups within {patience}"))
         };
         self.clock.timeout(self.patience, step).await.unwrap_or_else(|| Err(silent()))
     }

@@ -32,7 +32,7 @@ struct Scene {
 
 impl Scene {
     fn new() -> Scene {
-        let clock = Clock::paused();
+        let clock = Clock::tokio();
         let server = Server::new(clock.clone());
         let context = Context::new(clock.clone(), Random::system(), PATIENCE);
         Scene { feed: Arc::new(Feed::new(server.clone(), context)), server, clock }

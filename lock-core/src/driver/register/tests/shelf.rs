@@ -79,7 +79,7 @@ impl std::fmt::Debug for Shelf {
 impl Shelf {
     /// As NATS: its revisions are numbers, and its answers to writes tell no stamp.
     pub(super) fn numbered() -> Shelf {
-        let (clock, state, hub) = (Clock::paused(), Arc::default(), Hub::default());
+        let (clock, state, hub) = (Clock::tokio(), Arc::default(), Hub::default());
         Shelf { clock, state, tells: Tells::Nothing, revision: Revision::Number, rate: 1_000_000, hub }
     }
 
