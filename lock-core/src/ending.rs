@@ -6,7 +6,7 @@ use crate::error::Error;
 
 /// How a hold ended.
 ///
-/// It is information, and needs no reaction: the lock is released in both cases. Before work that must not be done
+/// It is information, and needs no reaction: in all cases the caller holds the lock no more. Before work that must not be done
 /// without the lock, check the lock by [`Guard::check`](crate::Guard::check), or the fencing token at the resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
@@ -14,6 +14,9 @@ pub enum Ending {
     Released,
     /// The lease had ended before the release, or ended before the server could be asked.
     Expired,
+    /// The work of a [`PeriodicLock`](crate::PeriodicLock) is done, and the lock stays taken until its slot ends. No
+    /// other call than [`PeriodicGuard::complete`](crate::PeriodicGuard::complete) ends this way.
+    Kept,
 }
 
 impl Ending {
@@ -22,6 +25,7 @@ impl Ending {
         match self {
             Ending::Released => "released",
             Ending::Expired => "expired",
+            Ending::Kept => "kept",
         }
     }
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use lock_core::driver::Renewal;
-use lock_core::{Ending, LossReason};
+use lock_core::{Ending, LossReason, Period};
 use metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
     SharedString, Unit,
@@ -257,6 +257,7 @@ async fn life(end: &'static str) {
         ("renew", _) => script.renewals.lock().unwrap().push_front(unknown(ms(20))),
         ("expired", _) => script.renewals.lock().unwrap().push_front(unknown(ttl * 2)),
         ("release", _) => script.releases.lock().unwrap().push_front(unknown(ms(20))),
+        ("kept" | "complete", _) => return periodic_life(end, &script).await,
         ("claim", _) => script.panics_in("attempt"),
         ("runtime_ended", _) => script.panics_in("renew"),
         _ => {}
@@ -277,7 +278,20 @@ async fn life(end: &'static str) {
     assert_eq!(client.shutdown(ttl * 4).await, 0, "{end}");
 }
 
-const ENDS: [&str; 17] = [
+/// Runs the life of a claim whose slot is kept, and asked for twice if the end is `complete`.
+async fn periodic_life(end: &'static str, script: &Arc<Script>) {
+    script.times.lock().unwrap().push_back((ms(1), Ok(0)));
+    if end == "complete" {
+        script.renewals.lock().unwrap().push_front(unknown(ms(20)));
+    }
+    let client = client(script).await;
+    let lock = client.lock("n").ttl(ms(3000)).build().unwrap();
+    let lock = lock.once_per(Period::every(ms(60_000)).unwrap()).unwrap();
+    assert_eq!(lock.acquire().await.unwrap().complete().await, Ending::Kept);
+    assert_eq!(client.shutdown(ms(1)).await, 0, "{end}");
+}
+
+const ENDS: [&str; 19] = [
     "released",
     "busy",
     "given_up",
@@ -295,6 +309,8 @@ const ENDS: [&str; 17] = [
     "expired",
     "max_hold",
     "runtime_ended",
+    "kept",
+    "complete",
 ];
 
 #[test]

@@ -174,6 +174,18 @@ impl Hold {
         self.home.within(ending).await
     }
 
+    /// Completes the work for the only guard. A lock that was lost is not waited for longer than one call takes.
+    pub(super) async fn complete(self) -> Ending {
+        if self.home.is_inherited() {
+            return Ending::Expired;
+        }
+        let (reply, answer) = oneshot::channel();
+        // If sending fails, the lock was lost before: the sender of the answer is gone, and the answer says so.
+        let ask = || drop(self.granted.commands.send(Command::Complete(reply)));
+        let answer = pin!(self.claim_future.answer(self.home.caller(), ask, answer));
+        self.home.within(answer).await.unwrap_or(Ending::Expired)
+    }
+
     /// Returns why the lock is lost, if it is.
     pub(crate) fn loss(&self) -> Option<LossReason> {
         let loss = self.validity().loss(self.shared.clock.now());

@@ -1,7 +1,9 @@
 //! Leaving: release until the server has answered, and once more after everything that may still be on its way.
 
+use tokio::sync::oneshot;
+
 use super::held::Held;
-use super::keep::Ended;
+use super::keep::{Ended, KeptFor};
 use super::{Life, OnServer};
 use crate::backoff;
 use crate::clock::Instant;
@@ -11,6 +13,14 @@ use crate::error::Result;
 use crate::local_queue::Turn;
 
 impl Life {
+    /// Leaves a lock to its lease, which ends with its slot. No release may follow: it would free the slot.
+    pub(super) fn leave_to_its_lease(&mut self, ended: Ended, turn: Option<Turn>) {
+        drop(turn);
+        self.on_server = OnServer::Nothing;
+        let ending = if ended.lost.is_none() { Ending::Kept } else { Ending::Expired };
+        self.tell_ending(ending, ended.asker);
+    }
+
     /// Releases the lock. The next task of this process gets its turn when that is done, or when the lease has ended.
     pub(super) async fn leave(&mut self, held: Held, ended: Ended, mut turn: Option<Turn>) {
         let last_request = held.valid_until().max(self.now() + self.patience);
@@ -20,15 +30,21 @@ impl Life {
             (Some(Release::Released { .. }), None) => Ending::Released,
             _ => Ending::Expired,
         };
+        // The lease lasted to the slot's end, whatever the release has found.
+        let ending = if ended.kept == KeptFor::ASlotThatIsOver { Ending::Kept } else { ending };
         if let (Some(turn), Some(Release::Released { others })) = (&turn, outcome) {
             turn.released(others);
         }
         drop(turn);
+        self.tell_ending(ending, ended.asker);
+        self.settle().await;
+    }
+
+    fn tell_ending(&mut self, ending: Ending, asker: Option<oneshot::Sender<Ending>>) {
         self.reporter.ended(ending);
-        if let Some(asker) = ended.asker {
+        if let Some(asker) = asker {
             let _: Result<(), _> = asker.send(ending);
         }
-        self.settle().await;
     }
 
     /// Takes back what an entry that failed has left behind, or may still leave behind.

@@ -55,4 +55,6 @@ pub(crate) struct Granted {
 pub(crate) enum Command {
     Renew { ttl: Duration, asked: Instant, reply: oneshot::Sender<Result<Duration>> },
     Release(oneshot::Sender<Ending>),
+    /// To keep the lock until the end of its slot, because the work is done.
+    Complete(oneshot::Sender<Ending>),
 }
