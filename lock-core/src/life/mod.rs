@@ -174,13 +174,13 @@ impl Life {
                 let ended = self.keep(given, &mut turn).await;
                 // From here on the work under the lock, or its time, is over.
                 if let Some(Given { held, orders, .. }) = recipients.given.take() {
+                    if ended.kept == KeptFor::ItsLease {
+                        return self.leave_to_its_lease(ended, turn);
+                    }
                     // Requests of the guards are not read any more. They are answered at once, and not after the claim
                     // has left.
                     drop(orders);
-                    match ended.kept {
-                        KeptFor::ItsLease => self.leave_to_its_lease(ended, turn),
-                        KeptFor::Nothing | KeptFor::ASlotThatIsOver => self.leave(held, ended, turn).await,
-                    }
+                    self.leave(held, ended, turn).await;
                 }
                 return;
             }
