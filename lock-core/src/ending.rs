@@ -6,7 +6,7 @@ use crate::error::Error;
 
 /// How a hold ended.
 ///
-/// It is information, and needs no reaction: in all cases the caller holds the lock no more. Before work that must not be done
+/// It is information, and needs no reaction: the lock is released in both cases. Before work that must not be done
 /// without the lock, check the lock by [`Guard::check`](crate::Guard::check), or the fencing token at the resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
@@ -14,9 +14,6 @@ pub enum Ending {
     Released,
     /// The lease had ended before the release, or ended before the server could be asked.
     Expired,
-    /// The work of a [`PeriodicLock`](crate::PeriodicLock) is done, and the lock stays taken until its slot ends. No
-    /// other call than [`PeriodicGuard::complete`](crate::PeriodicGuard::complete) ends this way.
-    Kept,
 }
 
 impl Ending {
@@ -25,9 +22,20 @@ impl Ending {
         match self {
             Ending::Released => "released",
             Ending::Expired => "expired",
-            Ending::Kept => "kept",
         }
     }
+}
+
+/// What became of the slot of work that is done ([`PeriodicGuard::complete`](crate::PeriodicGuard::complete)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completion {
+    /// No other client gets the lock before the slot's end.
+    Kept,
+    /// The slot was over already, so there was nothing to keep, and the lock was released. The run counts for the slot
+    /// in which it began.
+    SlotOver,
+    /// The lock was lost before, or the server did not answer until the lease ended. The slot may be kept or not.
+    Lost,
 }
 
 /// Why a lock was lost.

@@ -40,7 +40,7 @@ pub use blocking::blocking_open;
 pub use client::Client;
 pub use clock::{Clock, Instant};
 pub use driver::{Fair, Fencing, Finding, Info, Inspection, Lease, Level, Revoked, Wakes, When};
-pub use ending::{Ending, LossReason};
+pub use ending::{Completion, Ending, LossReason};
 pub use entry::Entry;
 pub use error::{Effect, Error, ErrorKind, Result};
 pub use events::{Event, Observer, Refusal};

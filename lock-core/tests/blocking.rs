@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use lock_core::driver::{Renewal, Revoked, When};
 use lock_core::{
-    Client, Effect, Ending, ErrorKind, Event, Lock, LossReason, MultiLock, Options, OwnerBytes, Period,
+    Client, Completion, Effect, Ending, ErrorKind, Event, Lock, LossReason, MultiLock, Options, OwnerBytes, Period,
     PeriodicLock,
 };
 use scripted::{Script, busy, client, client_with, granted, held, ms, released, unknown};
@@ -97,7 +97,7 @@ fn work_is_done_once_per_period() {
     assert_eq!((asked("renew"), asked("release")), (1, 0));
     assert_eq!(lock.blocking_try_run(|_| Err::<(), _>("failed")).unwrap(), Some(Err("failed")));
     assert_eq!((asked("renew"), asked("release")), (1, 1));
-    assert_eq!(lock.blocking_acquire().unwrap().blocking_complete(), Ending::Kept);
+    assert_eq!(lock.blocking_acquire().unwrap().blocking_complete(), Completion::Kept);
     assert_eq!(lock.blocking_try_acquire().unwrap().unwrap().blocking_release(), Ending::Released);
     assert_eq!((asked("renew"), asked("release")), (2, 2));
     *script.attempts.lock().unwrap() = [busy()].into();

@@ -2,7 +2,7 @@
 
 use std::pin::pin;
 
-use onelock::{Clock, Ending, Instant, PeriodicGuard};
+use onelock::{Clock, Completion, Instant, PeriodicGuard};
 
 use super::LAST_REQUESTS;
 use super::release::{Release, at};
@@ -20,11 +20,11 @@ pub(super) async fn complete(guard: PeriodicGuard, clock: &Clock, signals: &mut 
     loop {
         tokio::select! {
             biased;
-            ending = &mut completed => return match (ending, signalled) {
-                (Ending::Expired, _) => Release::TooLate,
+            completion = &mut completed => return match (completion, signalled) {
+                (Completion::Lost, _) => Release::TooLate,
                 (_, Some((_, signal))) => Release::Signalled(signal),
-                (Ending::Kept, None) => Release::InTime,
-                (Ending::Released, None) => {
+                (Completion::Kept, None) => Release::InTime,
+                (Completion::SlotOver, None) => {
                     print::note(format!("{name:?} is released: the command has taken longer than its slot"));
                     Release::InTime
                 }

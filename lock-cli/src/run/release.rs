@@ -48,8 +48,8 @@ pub(super) async fn release(
         tokio::select! {
             biased;
             ending = &mut released => return match (ending, first) {
-                (Ending::Released | Ending::Kept, None) => Release::InTime,
-                (Ending::Released | Ending::Kept, Some((_, signal))) => Release::Signalled(signal),
+                (Ending::Released, None) => Release::InTime,
+                (Ending::Released, Some((_, signal))) => Release::Signalled(signal),
                 (Ending::Expired, _) => Release::TooLate,
             },
             () = at(give_up, clock) => return Release::TooLate,

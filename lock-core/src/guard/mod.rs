@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Clock;
-use crate::ending::{Ending, LossReason};
+use crate::ending::{Completion, Ending, LossReason};
 use crate::error::{Error, Result};
 use crate::home::Home;
 use crate::name::Name;
@@ -194,14 +194,14 @@ impl Guard {
     }
 
     /// Keeps the lock to the end of its slot, if it is held once per period; otherwise releases it.
-    pub(crate) async fn complete(mut self) -> Ending {
+    pub(crate) async fn complete(mut self) -> Completion {
         // Only the calls that end the guard take it.
-        let Some(hold) = self.hold.take() else { return Ending::Expired };
+        let Some(hold) = self.hold.take() else { return Completion::Lost };
         hold.granted.holds.remove_guard();
         match Arc::into_inner(hold) {
             Some(last) => last.complete().await,
             // A lock that is held once per period is not reentrant: it has one guard.
-            None => Ending::Expired,
+            None => Completion::Lost,
         }
     }
 

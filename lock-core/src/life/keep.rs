@@ -10,9 +10,9 @@ use tokio::sync::{mpsc, oneshot};
 use super::complete::Completed;
 use super::held::{Ask, Given, Held, WATCHED_AFTER};
 use super::validity::with_margin;
-use super::{Answer, Command, Granted, Life, Outcome};
+use super::{Answer, Command, GivenUp, Granted, Life, Outcome};
 use crate::clock::Instant;
-use crate::ending::{Ending, LossReason};
+use crate::ending::LossReason;
 use crate::local_queue::Turn;
 
 /// How holding ended.
@@ -20,7 +20,7 @@ pub(super) struct Ended {
     /// Why the lock was lost, if it was.
     pub(super) lost: Option<LossReason>,
     /// The caller that waits for the release.
-    pub(super) asker: Option<oneshot::Sender<Ending>>,
+    pub(super) asker: Option<oneshot::Sender<GivenUp>>,
     /// What is left of a lock whose work is done.
     pub(super) kept: KeptFor,
 }
@@ -38,7 +38,7 @@ pub(super) enum KeptFor {
 
 impl Ended {
     /// The lock is released, unless the server has ended its lease.
-    fn to_release(lost: Option<LossReason>, asker: Option<oneshot::Sender<Ending>>) -> Ended {
+    fn to_release(lost: Option<LossReason>, asker: Option<oneshot::Sender<GivenUp>>) -> Ended {
         Ended { lost, asker, kept: KeptFor::Nothing }
     }
 }
@@ -118,7 +118,7 @@ impl Life {
     /// Tells the guard the loss after a panic, because nothing renews the lock any more. The guard's work may go on: as
     /// after a revoke, waits until the guard goes, at most until the certain part of the lease is over. This claim
     /// can't ask the server any more. Returns the caller that waits for the release, if there is one.
-    pub(super) async fn wait_after_panic(&mut self, given: &mut Given) -> Option<oneshot::Sender<Ending>> {
+    pub(super) async fn wait_after_panic(&mut self, given: &mut Given) -> Option<oneshot::Sender<GivenUp>> {
         let Given { held, orders, .. } = given;
         let cause = self.detect_loss(held).unwrap_or(LossReason::RuntimeEnded);
         held.lose(cause, &mut self.reporter);
@@ -134,7 +134,7 @@ impl Life {
         orders: &mut mpsc::UnboundedReceiver<Command>,
         cause: LossReason,
         over: Instant,
-    ) -> Option<oneshot::Sender<Ending>> {
+    ) -> Option<oneshot::Sender<GivenUp>> {
         let clock = self.shared.clock.clone();
         loop {
             tokio::select! {

@@ -4,7 +4,7 @@ use tokio::sync::oneshot;
 
 use super::held::Held;
 use super::keep::{Ended, KeptFor};
-use super::{Life, OnServer};
+use super::{GivenUp, Life, OnServer};
 use crate::backoff;
 use crate::clock::Instant;
 use crate::driver::{Lease, Release};
@@ -17,8 +17,8 @@ impl Life {
     pub(super) fn leave_to_its_lease(&mut self, ended: Ended, turn: Option<Turn>) {
         drop(turn);
         self.on_server = OnServer::Nothing;
-        let ending = if ended.lost.is_none() { Ending::Kept } else { Ending::Expired };
-        self.tell_ending(ending, ended.asker);
+        let how = if ended.lost.is_none() { GivenUp::Kept } else { GivenUp::Expired };
+        self.give_up(how, ended.asker);
     }
 
     /// Releases the lock. The next task of this process gets its turn when that is done, or when the lease has ended.
@@ -30,20 +30,25 @@ impl Life {
             (Some(Release::Released { .. }), None) => Ending::Released,
             _ => Ending::Expired,
         };
-        // The lease lasted to the slot's end, whatever the release has found.
-        let ending = if ended.kept == KeptFor::ASlotThatIsOver { Ending::Kept } else { ending };
+        let how = match ending {
+            // The lease lasted to the slot's end, whatever the release has found.
+            _ if ended.kept == KeptFor::ASlotThatIsOver => GivenUp::Kept,
+            Ending::Released => GivenUp::Released,
+            Ending::Expired => GivenUp::Expired,
+        };
         if let (Some(turn), Some(Release::Released { others })) = (&turn, outcome) {
             turn.released(others);
         }
         drop(turn);
-        self.tell_ending(ending, ended.asker);
+        self.give_up(how, ended.asker);
         self.settle().await;
     }
 
-    fn tell_ending(&mut self, ending: Ending, asker: Option<oneshot::Sender<Ending>>) {
-        self.reporter.ended(ending);
+    /// Tells the end of the hold.
+    fn give_up(&mut self, how: GivenUp, asker: Option<oneshot::Sender<GivenUp>>) {
+        self.reporter.ended(how.ending());
         if let Some(asker) = asker {
-            let _: Result<(), _> = asker.send(ending);
+            let _: Result<(), _> = asker.send(how);
         }
     }
 

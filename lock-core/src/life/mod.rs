@@ -33,7 +33,7 @@ use event_reporter::EventReporter;
 use held::Given;
 use keep::KeptFor;
 
-pub(crate) use outcome::{Answer, Command, Granted, Outcome};
+pub(crate) use outcome::{Answer, Command, GivenUp, Granted, Outcome};
 pub(crate) use shared::{LONGEST_PATIENCE, Shared};
 pub(crate) use terms::Terms;
 pub(crate) use validity::{Validity, less_margin};

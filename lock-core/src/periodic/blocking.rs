@@ -2,7 +2,7 @@
 
 use super::guard::NOT_KEPT;
 use super::{PeriodicGuard, PeriodicLock};
-use crate::ending::Ending;
+use crate::ending::{Completion, Ending};
 use crate::error::{Error, Result};
 use crate::guard::Guard;
 
@@ -61,7 +61,7 @@ impl PeriodicLock {
         // Made while there is a guard to say where.
         let not_kept = guard.guard.at(Error::lost(NOT_KEPT));
         match out {
-            Ok(_) if guard.blocking_complete() == Ending::Expired => return Err(not_kept),
+            Ok(_) if guard.blocking_complete() == Completion::Lost => return Err(not_kept),
             Ok(_) => {}
             Err(_) => _ = guard.blocking_release(),
         }
@@ -77,7 +77,7 @@ impl PeriodicGuard {
     /// # Panics
     ///
     /// Inside async code.
-    pub fn blocking_complete(self) -> Ending {
+    pub fn blocking_complete(self) -> Completion {
         let home = self.guard.home().clone();
         home.wait_for(self.complete())
     }

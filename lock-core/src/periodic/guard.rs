@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 
-use crate::ending::Ending;
+use crate::ending::{Completion, Ending};
 use crate::error::{Error, Result};
 use crate::guard::Guard;
 
@@ -23,13 +23,7 @@ impl PeriodicGuard {
     }
 
     /// Says that the work is done: keeps the lock to the end of its slot, by the server's clock, with no process alive.
-    /// Returns what became of it:
-    ///
-    /// - [`Kept`](Ending::Kept): no other client gets the lock before the slot's end.
-    /// - [`Released`](Ending::Released): the slot was over already, so there was nothing to keep, and the lock was
-    ///   released. The run counts for the slot in which it began.
-    /// - [`Expired`](Ending::Expired): the lock was lost before, or the server did not answer until the lease ended. The
-    ///   slot may be kept or not.
+    /// Returns what became of it.
     ///
     /// While the server does not answer, it is asked again until the lease ends. If the lease that was granted before
     /// lasts longer than the slot, as it does when less than one ttl is left of the slot, this call waits for the slot's
@@ -44,7 +38,7 @@ impl PeriodicGuard {
     /// If this future is dropped after its first poll, the completion goes on in the background. If the runtime ends in
     /// between, the lock ends with its slot, or with its lease like that of a run that died; it is not released. A
     /// future that was never polled has done nothing, and dropping it releases the lock.
-    pub async fn complete(self) -> Ending {
+    pub async fn complete(self) -> Completion {
         self.guard.complete().await
     }
 
@@ -67,8 +61,8 @@ impl PeriodicGuard {
                 // Made while there is a guard to say where.
                 let lost = self.guard.at(Error::lost(NOT_KEPT));
                 match self.complete().await {
-                    Ending::Expired => Err(lost),
-                    Ending::Kept | Ending::Released => Ok(Ok(done)),
+                    Completion::Lost => Err(lost),
+                    Completion::Kept | Completion::SlotOver => Ok(Ok(done)),
                 }
             }
             failed => {

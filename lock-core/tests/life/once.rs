@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lock_core::driver::{Renewal, Revoked};
 use lock_core::{
-    Client, Effect, Ending, Error, ErrorKind, LossReason, Period, PeriodicGuard, PeriodicLock, Reentrant,
+    Client, Completion, Effect, Ending, Error, ErrorKind, LossReason, Period, PeriodicGuard, PeriodicLock, Reentrant,
 };
 
 use crate::scripted::{
@@ -54,7 +54,7 @@ async fn done_work_keeps_its_lock_to_the_slots_end_and_leaves_it() {
     let client = client(&script).await;
     let guard = begun(&client).await;
     pass(ms(20_000)).await;
-    assert_eq!(guard.complete().await, Ending::Kept);
+    assert_eq!(guard.complete().await, Completion::Kept);
     let (at, ttl) = last_renewal(&script);
     // 50 s are left of the slot at the origin of the clock. The lease is counted from the request's arrival, and the
     // time was read before: so it ends with the slot, or up to two calls later.
@@ -70,7 +70,7 @@ async fn the_offset_moves_the_slots_end() {
     let client = client(&script).await;
     let period = Period::every(SLOT).unwrap().at_offset(ms(25_000)).unwrap();
     let guard = lock(&client).once_per(period).unwrap().acquire().await.unwrap();
-    assert_eq!(guard.complete().await, Ending::Kept);
+    assert_eq!(guard.complete().await, Completion::Kept);
     let (at, ttl) = last_renewal(&script);
     assert!((15_000.0..=15_005.0).contains(&(at as f64 + ttl)), "sent at {at} ms for {ttl} ms");
 }
@@ -98,7 +98,7 @@ async fn a_lock_whose_slot_is_not_known_is_given_back() {
     *script.times.lock().unwrap() = [(ms(1), Ok(AHEAD)), unknown(ms(100)), (ms(1), Ok(AHEAD))].into();
     let guard = begun(&client).await;
     assert_eq!(script.times_of("attempt").len(), 3);
-    assert_eq!(guard.complete().await, Ending::Kept);
+    assert_eq!(guard.complete().await, Completion::Kept);
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,7 +108,7 @@ async fn work_that_ends_after_its_slot_keeps_nothing() {
     let guard = begun(&client).await;
     pass(ms(50_000)).await;
     let renewals = script.times_of("renew").len();
-    assert_eq!(guard.complete().await, Ending::Released);
+    assert_eq!(guard.complete().await, Completion::SlotOver);
     assert_eq!(script.times_of("renew").len(), renewals, "the next slot is not this run's");
     assert_eq!(script.times_of("release").len(), 1);
 }
@@ -156,7 +156,7 @@ async fn a_completion_whose_caller_has_gone_goes_on() {
 async fn a_completion_without_an_answer_is_asked_for_again_and_never_released() {
     let script = script([unknown(ms(100)), held(TTL)]);
     let client = client(&script).await;
-    assert_eq!(begun(&client).await.complete().await, Ending::Kept);
+    assert_eq!(begun(&client).await.complete().await, Completion::Kept);
     assert_eq!(script.times_of("renew").len(), 2);
     assert_eq!(script.times_of("time").len(), 4, "each try asks for the time: much has passed meanwhile");
     assert!(script.times_of("release").is_empty());
@@ -164,7 +164,7 @@ async fn a_completion_without_an_answer_is_asked_for_again_and_never_released() 
     *script.renewals.lock().unwrap() = [unknown(ms(100))].into();
     let asked = client.clock().now();
     let guard = begun(&client).await;
-    assert_eq!(guard.complete().await, Ending::Expired, "it is not known");
+    assert_eq!(guard.complete().await, Completion::Lost, "it is not known");
     assert!(client.clock().now().since(asked) <= TTL + ms(100));
     assert!(script.times_of("release").is_empty(), "a slot that may be kept is not given back");
     nothing_follows(&script, &client).await;
@@ -177,7 +177,7 @@ async fn work_that_was_done_without_the_lock_is_an_error() {
     let error = periodic(&client).run(async |_| Ok::<_, ()>(())).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Lost);
     assert!(error.to_string().contains("\"n\""), "{error}");
-    assert_eq!(begun(&client).await.complete().await, Ending::Expired);
+    assert_eq!(begun(&client).await.complete().await, Completion::Lost);
 }
 
 #[tokio::test(start_paused = true)]
@@ -187,7 +187,7 @@ async fn near_the_slots_end_it_waits_for_that_end_and_releases() {
     let guard = begun(&client).await;
     // 49 s after the origin, the lease lasts up to 3 s, and the slot 1 s.
     pass(ms(49_000)).await;
-    assert_eq!(guard.complete().await, Ending::Kept);
+    assert_eq!(guard.complete().await, Completion::Kept);
     let released = script.times_of("release");
     assert!(released.len() == 1 && (50_000..=50_010).contains(&released[0]), "{released:?}");
     let renewals = script.times_of("renew");
@@ -202,7 +202,7 @@ async fn the_slots_end_is_the_servers() {
     pass(ms(49_000)).await;
     // Set back by half a second after the server was asked for the slot's last second.
     *script.times.lock().unwrap() = [(ms(1), Ok(AHEAD)), (ms(1), Ok(AHEAD - 500_000))].into();
-    assert_eq!(guard.complete().await, Ending::Kept);
+    assert_eq!(guard.complete().await, Completion::Kept);
     let released = script.times_of("release");
     assert!(released.len() == 1 && (50_500..=50_510).contains(&released[0]), "{released:?}");
 }
@@ -215,7 +215,7 @@ async fn an_attempt_that_is_on_its_way_is_outlasted() {
     let client = client(&script).await;
     let guard = begun(&client).await;
     let first = script.times_of("attempt")[0];
-    assert_eq!(guard.complete().await, Ending::Kept);
+    assert_eq!(guard.complete().await, Completion::Kept);
     let (at, ttl) = last_renewal(&script);
     assert!(ttl > 40_000.0, "{ttl}");
     let over = u128::from(first) + PATIENCE.as_millis();
@@ -235,14 +235,14 @@ async fn people_see_that_it_is_done() {
     let client = client(&script).await;
     let named = client.lock("n").ttl(TTL).label("the run").build().unwrap();
     let guard = named.once_per(Period::every(SLOT).unwrap()).unwrap().acquire().await.unwrap();
-    assert_eq!(guard.complete().await, Ending::Kept);
+    assert_eq!(guard.complete().await, Completion::Kept);
     let log = script.log();
     let (_, mark) = log.last().unwrap();
     assert!(mark.starts_with("revoke n from theirs HoldersDeadline as done: the run"), "{mark}");
     // What another owner holds by then is left alone.
     *script.shown.lock().unwrap() = Shown::Holder(entry("another", ms(1), ms(1)));
     let marks = script.times_of("revoke").len();
-    assert_eq!(begun(&client).await.complete().await, Ending::Kept);
+    assert_eq!(begun(&client).await.complete().await, Completion::Kept);
     assert_eq!(script.times_of("revoke").len(), marks);
 }
 

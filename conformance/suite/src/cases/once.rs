@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lock_core::driver::{Claim, Queueing, Revoked, When};
-use lock_core::{Client, Ending, ErrorKind, Guard, Name, Options, Period, PeriodicGuard, PeriodicLock};
+use lock_core::{Client, Completion, Ending, ErrorKind, Guard, Name, Options, Period, PeriodicGuard, PeriodicLock};
 use tokio::runtime::Runtime;
 
 use crate::bounds;
@@ -105,15 +105,15 @@ async fn is_taken(lock: &PeriodicLock) -> bool {
 }
 
 /// Completes work whose lock was held until then.
-async fn completed(guard: PeriodicGuard) -> Ending {
+async fn completed(guard: PeriodicGuard) -> Completion {
     still_held(&guard);
     let left = guard.valid_for();
     match guard.complete().await {
-        Ending::Expired => {
+        Completion::Lost => {
             assert_in_time!(left > ms(1000), "the server did not answer in the {left:?} of the lease");
             panic!("the lock was lost, {left:?} before its deadline");
         }
-        ending => ending,
+        completion => completion,
     }
 }
 
@@ -143,7 +143,7 @@ async fn a_run_that_ended_well_keeps_its_slot(s: Setting, _: ToldTime) {
     let (name, mine) = (s.name(), s.client().await);
     let mut slot = Slot::beginning(&s, ms(3000)).await;
     let run = taken(&slot.lock_by(&s, &mine, &name)).await;
-    assert_eq!(completed(run).await, Ending::Kept);
+    assert_eq!(completed(run).await, Completion::Kept);
     // No process is alive: what keeps the slot is on the server.
     assert_eq!(mine.shutdown(bounds::EVENTUALLY).await, 0);
     drop(mine);
@@ -178,12 +178,12 @@ async fn slots_begin_with_the_epoch(s: Setting, _: ToldTime) {
     let period = Period::every(length).expect("an hour is a period");
     let run = taken(&lock.clone().once_per(period).expect("fine terms")).await;
     let granted = clock.now().await;
-    let ending = completed(run).await;
+    let completion = completed(run).await;
     let hour = length_of(length);
     let ends = granted - granted.rem_euclid(hour) + hour;
     // The hour may end just now.
     if clock.now().await + length_of(s.ttl()) * 2 < ends {
-        assert_eq!(ending, Ending::Kept);
+        assert_eq!(completion, Completion::Kept);
         let before = clock.now().await;
         let kept = lock.inspect().answered().await.holder.and_then(|holder| holder.expires_in);
         let (kept, after) = (kept.expect("the lease has an end"), clock.now().await);
@@ -277,7 +277,7 @@ async fn a_run_beyond_its_slot_keeps_nothing(s: Setting, _: ToldTime) {
     while !slot.is_over().await {
         tokio::time::sleep(ms(5)).await;
     }
-    assert_eq!(completed(run).await, Ending::Released);
+    assert_eq!(completed(run).await, Completion::SlotOver);
     let next = taken(&slot.lock(&s, &name).await).await;
     assert_eq!(next.release().await, Ending::Released);
 }
@@ -293,7 +293,7 @@ async fn a_run_near_its_slots_end_does_not_keep_the_next(s: Setting, _: ToldTime
     let next = within("the next slot", slot.period.length() + late(&s), other.acquire()).answered().await;
     let over = slot.clock.now().await - slot.ends();
     assert!(over >= 0, "run twice in one slot, {:?} before its end", micros(-over));
-    assert_eq!(completion.await.returned(), Ending::Kept);
+    assert_eq!(completion.await.returned(), Completion::Kept);
     assert_eq!(next.release().await, Ending::Released);
 }
 
@@ -320,7 +320,7 @@ async fn a_kept_slot_can_be_broken(s: Setting, _: ToldTime) {
     let mut slot = Slot::beginning(&s, ms(60_000)).await;
     let lock = s.lock(&client, &name).build().expect("fine terms");
     let once = slot.lock_by(&s, &client, &name);
-    assert_eq!(completed(taken(&once).await).await, Ending::Kept);
+    assert_eq!(completed(taken(&once).await).await, Completion::Kept);
     assert!(is_taken(&once).await, "not even this client can run again");
     let holder = lock.inspect().answered().await.holder.expect("the slot is kept");
     assert_eq!(lock.revoke(&holder.owner, When::Now).answered().await, Revoked::Free);
