@@ -93,8 +93,9 @@ impl Slot {
     /// Returns how much of the slot is left at `now`; `None` if it is over. At most the length of the slot, unless the
     /// clock was set back to before its beginning.
     pub(crate) fn left(self, now: UnixTime) -> Option<Duration> {
-        let left = u64::try_from(self.ends - i128::from(now.0)).ok().filter(|left| *left > 0)?;
-        Some(Duration::from_micros(left))
+        let left = self.ends - i128::from(now.0);
+        // What is longer than any time that can be told is that long.
+        (left > 0).then(|| Duration::from_micros(u64::try_from(left).unwrap_or(u64::MAX)))
     }
 }
 

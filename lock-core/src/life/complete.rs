@@ -9,7 +9,7 @@ use crate::backoff;
 use crate::clock::Instant;
 use crate::driver::{Renewal, Revocation, When};
 use crate::ending::LossReason;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::owner::{Label, Owner};
 use crate::period::{Slot, UnixTime};
 

@@ -112,8 +112,9 @@ impl Life {
     /// if the server did not tell in which slot the grant was.
     async fn granted(&mut self, grant: Grant, asked: Instant) -> Result<Held> {
         let slot = self.slot_of_grant().await?;
-        let held = self.held(grant, asked).ok_or_else(|| self.at("acquire", too_slow()))?;
-        Ok(Held { slot, ..held })
+        let mut held = self.held(grant, asked).ok_or_else(|| self.at("acquire", too_slow()))?;
+        held.slot = slot;
+        Ok(held)
     }
 
     /// Returns the lock that was granted to the attempt of `asked`; `None` if the answer came too late to rely on it.

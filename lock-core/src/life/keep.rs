@@ -4,6 +4,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 

@@ -60,10 +60,10 @@ impl PeriodicLock {
         }
         // Made while there is a guard to say where.
         let not_kept = guard.guard.at(Error::lost(NOT_KEPT));
-        match out {
-            Ok(_) if guard.blocking_complete() == Completion::Lost => return Err(not_kept),
-            Ok(_) => {}
-            Err(_) => _ = guard.blocking_release(),
+        if out.is_err() {
+            guard.blocking_release();
+        } else if guard.blocking_complete() == Completion::Lost {
+            return Err(not_kept);
         }
         Ok(Some(out))
     }
