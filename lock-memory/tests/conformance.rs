@@ -81,7 +81,7 @@ impl Harness for InProcess {
     fn tells_its_time(&self) -> Result<ToldTime, Missing> {
         match self.promise.lease {
             Lease::Lock => Ok(ToldTime),
-            Lease::Session => Err(Missing::because("a lease belongs to a session, which ends with its process")),
+            _ => Err(Missing::because("a lease belongs to a session, which ends with its process")),
         }
     }
 

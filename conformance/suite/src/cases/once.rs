@@ -48,43 +48,43 @@ impl ServerClock {
 }
 
 /// A slot that has just begun, and the period of which it is one.
+#[derive(Clone, Copy)]
 struct Slot {
     period: Period,
-    clock: ServerClock,
     began: i64,
 }
 
 impl Slot {
-    /// Returns a slot that begins now, by the server's clock.
-    async fn beginning(s: &Setting, length: Duration) -> Slot {
+    /// Returns a slot that begins now, by the server's clock, and that clock.
+    async fn beginning(s: &Setting, length: Duration) -> (Slot, ServerClock) {
         let mut clock = ServerClock::of(s, &s.client().await);
         let began = clock.now().await;
         let offset = micros(began.rem_euclid(length_of(length)));
         let period = Period::every(length).and_then(|period| period.at_offset(offset));
-        Slot { period: period.expect("shorter than the period"), clock, began }
+        (Slot { period: period.expect("shorter than the period"), began }, clock)
     }
 
     /// Returns the lock with the case's ttl, and a client of its own.
-    async fn lock(&self, s: &Setting, name: &Name) -> PeriodicLock {
+    async fn lock(self, s: &Setting, name: &Name) -> PeriodicLock {
         self.lock_by(s, &s.client().await, name)
     }
 
-    fn lock_by(&self, s: &Setting, client: &Client, name: &Name) -> PeriodicLock {
+    fn lock_by(self, s: &Setting, client: &Client, name: &Name) -> PeriodicLock {
         s.lock(client, name).build().and_then(|lock| lock.once_per(self.period)).expect("fine terms")
     }
 
-    fn ends(&self) -> i64 {
+    fn ends(self) -> i64 {
         self.began + length_of(self.period.length())
     }
 
-    async fn is_over(&mut self) -> bool {
-        self.clock.now().await >= self.ends()
+    async fn is_over(self, clock: &mut ServerClock) -> bool {
+        clock.now().await >= self.ends()
     }
 
     /// Fails the case because of time alone if the slot is over.
-    async fn still_lasts(&mut self) {
-        let over = self.clock.now().await - self.ends();
-        assert_in_time!(over < 0, late by micros(over.max(0)), "the slot is over");
+    async fn still_lasts(self, clock: &mut ServerClock) {
+        let (now, ends) = (clock.now().await, self.ends());
+        assert_in_time!(micros(now) < micros(ends), "the slot is over");
     }
 }
 
@@ -141,7 +141,7 @@ async fn a_server_that_tells_no_time_refuses_before_anything_is_taken(s: Setting
 
 async fn a_run_that_ended_well_keeps_its_slot(s: Setting, _: ToldTime) {
     let (name, mine) = (s.name(), s.client().await);
-    let mut slot = Slot::beginning(&s, ms(3000)).await;
+    let (slot, mut clock) = Slot::beginning(&s, ms(3000)).await;
     let run = taken(&slot.lock_by(&s, &mine, &name)).await;
     assert_eq!(completed(run).await, Completion::Kept);
     // No process is alive: what keeps the slot is on the server.
@@ -154,7 +154,7 @@ async fn a_run_that_ended_well_keeps_its_slot(s: Setting, _: ToldTime) {
     match seen {
         Some(holder) => assert!(holder.label.is_some_and(|label| label.starts_with("done: "))),
         None => {
-            slot.still_lasts().await;
+            slot.still_lasts(&mut clock).await;
             panic!("the slot is not kept");
         }
     }
@@ -164,7 +164,7 @@ async fn a_run_that_ended_well_keeps_its_slot(s: Setting, _: ToldTime) {
             None => tokio::time::sleep(ms(20)).await,
         }
     };
-    let over = slot.clock.now().await - slot.ends();
+    let over = clock.now().await - slot.ends();
     assert!(over >= 0, "run twice in one slot, {:?} before its end", micros(-over));
     assert_in_time!(micros(over) < late(&s), "the next slot began {:?} late", micros(over));
     still_held(&next);
@@ -196,7 +196,7 @@ async fn slots_begin_with_the_epoch(s: Setting, _: ToldTime) {
 
 async fn a_failed_run_gives_its_slot_back_at_once(s: Setting, _: ToldTime) {
     let name = s.name();
-    let mut slot = Slot::beginning(&s, ms(60_000)).await;
+    let (slot, mut clock) = Slot::beginning(&s, ms(60_000)).await;
     let (first, second) = (slot.lock(&s, &name).await, slot.lock(&s, &name).await);
     let failed = first.try_run(async |_: &Guard| Err::<(), _>("failed")).answered().await;
     assert_eq!(failed, Some(Err("failed")));
@@ -210,12 +210,12 @@ async fn a_failed_run_gives_its_slot_back_at_once(s: Setting, _: ToldTime) {
         }
     })
     .await;
-    slot.still_lasts().await;
+    slot.still_lasts(&mut clock).await;
 }
 
 async fn a_dead_run_gives_its_slot_back_at_its_leases_end(s: Setting, _: ToldTime) {
     let name = s.name();
-    let mut slot = Slot::beginning(&s, ms(60_000)).await;
+    let (slot, mut clock) = Slot::beginning(&s, ms(60_000)).await;
     let other = slot.lock(&s, &name).await;
     let (setting, dying, period) = (s.clone(), name.clone(), slot.period);
     // A runtime that ends without a release, as a process that dies.
@@ -231,14 +231,14 @@ async fn a_dead_run_gives_its_slot_back_at_its_leases_end(s: Setting, _: ToldTim
     });
     dead.await.returned();
     let next = within("its lease ends", late(&s) + s.ttl(), other.acquire()).answered().await;
-    slot.still_lasts().await;
+    slot.still_lasts(&mut clock).await;
     assert_eq!(next.release().await, Ending::Released);
 }
 
 /// The clocks of the clients are minutes apart, and no multiple of the period.
 async fn clients_with_clocks_apart_run_once_in_each_slot(s: Setting, _: ToldTime) {
     let name = s.name();
-    let mut slot = Slot::beginning(&s, ms(1500)).await;
+    let (slot, mut clock) = Slot::beginning(&s, ms(1500)).await;
     let (runs, length) = (Arc::new(Mutex::new(Vec::new())), length_of(slot.period.length()));
     let last = slot.began + length * 3;
     let mut clients = Vec::new();
@@ -251,7 +251,8 @@ async fn clients_with_clocks_apart_run_once_in_each_slot(s: Setting, _: ToldTime
         clients.push(tokio::spawn(async move {
             while clock.now().await < last {
                 if let Some(run) = lock.try_acquire().answered().await {
-                    runs.lock().expect("no panic under it").push(clock.now().await);
+                    let at = clock.now().await;
+                    runs.lock().expect("no panic under it").push(at);
                     completed(run).await;
                 }
                 tokio::time::sleep(ms(5)).await;
@@ -266,15 +267,15 @@ async fn clients_with_clocks_apart_run_once_in_each_slot(s: Setting, _: ToldTime
     let numbers: Vec<i64> = runs.iter().map(|at| (at - slot.began).div_euclid(length)).collect();
     assert!(numbers.is_sorted_by(|one, next| one < next), "run twice in one slot: {numbers:?}, at {runs:?}");
     assert!(numbers.starts_with(&[0, 1]), "no client ran in one of the slots: {numbers:?}, at {runs:?}");
-    assert!(slot.is_over().await);
+    assert!(slot.is_over(&mut clock).await);
 }
 
 async fn a_run_beyond_its_slot_keeps_nothing(s: Setting, _: ToldTime) {
     let name = s.name();
-    let mut slot = Slot::beginning(&s, ms(1000)).await;
+    let (slot, mut clock) = Slot::beginning(&s, ms(1000)).await;
     let run = taken(&slot.lock(&s, &name).await).await;
     tokio::time::sleep(ms(900)).await;
-    while !slot.is_over().await {
+    while !slot.is_over(&mut clock).await {
         tokio::time::sleep(ms(5)).await;
     }
     assert_eq!(completed(run).await, Completion::SlotOver);
@@ -285,13 +286,13 @@ async fn a_run_beyond_its_slot_keeps_nothing(s: Setting, _: ToldTime) {
 /// When it ends, its lease lasts longer than its slot.
 async fn a_run_near_its_slots_end_does_not_keep_the_next(s: Setting, _: ToldTime) {
     let (name, client) = (s.name(), s.client().await);
-    let mut slot = Slot::beginning(&s, ms(1500)).await;
+    let (slot, mut clock) = Slot::beginning(&s, ms(1500)).await;
     let lock = client.lock(name.as_str()).ttl(s.long()).build().and_then(|lock| lock.once_per(slot.period));
     let run = taken(&lock.expect("fine terms")).await;
     let other = slot.lock(&s, &name).await;
     let completion = tokio::spawn(completed(run));
     let next = within("the next slot", slot.period.length() + late(&s), other.acquire()).answered().await;
-    let over = slot.clock.now().await - slot.ends();
+    let over = clock.now().await - slot.ends();
     assert!(over >= 0, "run twice in one slot, {:?} before its end", micros(-over));
     assert_eq!(completion.await.returned(), Completion::Kept);
     assert_eq!(next.release().await, Ending::Released);
@@ -299,7 +300,7 @@ async fn a_run_near_its_slots_end_does_not_keep_the_next(s: Setting, _: ToldTime
 
 async fn a_completion_that_is_dropped_keeps_the_slot(s: Setting, _: ToldTime) {
     let (name, client) = (s.name(), s.client().await);
-    let mut slot = Slot::beginning(&s, ms(60_000)).await;
+    let (slot, mut clock) = Slot::beginning(&s, ms(60_000)).await;
     let lock = s.lock(&client, &name).build().expect("fine terms");
     let other = slot.lock(&s, &name).await;
     let run = taken(&slot.lock_by(&s, &client, &name)).await;
@@ -312,12 +313,12 @@ async fn a_completion_that_is_dropped_keeps_the_slot(s: Setting, _: ToldTime) {
     })
     .await;
     assert!(is_taken(&other).await, "another client can run in the same slot");
-    slot.still_lasts().await;
+    slot.still_lasts(&mut clock).await;
 }
 
 async fn a_kept_slot_can_be_broken(s: Setting, _: ToldTime) {
     let (name, client) = (s.name(), s.client().await);
-    let mut slot = Slot::beginning(&s, ms(60_000)).await;
+    let (slot, mut clock) = Slot::beginning(&s, ms(60_000)).await;
     let lock = s.lock(&client, &name).build().expect("fine terms");
     let once = slot.lock_by(&s, &client, &name);
     assert_eq!(completed(taken(&once).await).await, Completion::Kept);
@@ -325,6 +326,6 @@ async fn a_kept_slot_can_be_broken(s: Setting, _: ToldTime) {
     let holder = lock.inspect().answered().await.holder.expect("the slot is kept");
     assert_eq!(lock.revoke(&holder.owner, When::Now).answered().await, Revoked::Free);
     let again = taken(&once).await;
-    slot.still_lasts().await;
+    slot.still_lasts(&mut clock).await;
     assert_eq!(again.release().await, Ending::Released);
 }
