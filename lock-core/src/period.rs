@@ -139,7 +139,8 @@ mod tests {
     #[test]
     fn an_offset_moves_each_slot() {
         let hourly = Period::every(HOUR).unwrap().at_offset(Duration::from_secs(300)).unwrap();
-        for (now, ends_at) in [(0, 300), (300 * SECOND - 1, 300), (300 * SECOND, 3900), (3900 * SECOND, 7500)] {
+        for (now, ends_at) in [(0, 300), (300 * SECOND - 1, 300), (300 * SECOND, 3900), (3900 * SECOND, 7500)]
+        {
             assert_eq!(ends(hourly, now), i128::from(ends_at * SECOND), "at {now}");
         }
         assert_eq!((hourly.length(), hourly.offset()), (HOUR, Duration::from_secs(300)));
@@ -178,7 +179,9 @@ mod tests {
     #[test]
     fn lengths_and_offsets_that_make_no_slots_are_refused() {
         let year = Duration::from_secs(365 * 24 * 3600);
-        for bad in [Duration::ZERO, Duration::from_millis(999), SHORTEST + Duration::from_nanos(1), year * 101] {
+        for bad in
+            [Duration::ZERO, Duration::from_millis(999), SHORTEST + Duration::from_nanos(1), year * 101]
+        {
             assert!(Period::every(bad).is_err(), "{bad:?}");
         }
         assert!(Period::every(Duration::MAX).is_err());

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use lock_core::driver::{Renewal, Revoked, When};
 use lock_core::{
-    Client, Completion, Effect, Ending, ErrorKind, Event, Lock, LossReason, MultiLock, Options, OwnerBytes, Period,
-    PeriodicLock,
+    Client, Completion, Effect, Ending, ErrorKind, Event, Lock, LossReason, MultiLock, Options, OwnerBytes,
+    Period, PeriodicLock,
 };
 use scripted::{Script, busy, client, client_with, granted, held, ms, released, unknown};
 

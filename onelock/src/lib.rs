@@ -40,10 +40,11 @@ pub use backends::*;
 /// What backends need: the contract with the core. For a backend of your own, and for the type of [`Client::driver`].
 pub use lock_core::driver;
 pub use lock_core::{
-    Client, Clock, Completion, DEFAULT_TTL, Effect, Ending, Entry, Error, ErrorKind, Event, Fair, Fence, Fencing,
-    FencingToken, Finding, Guard, Info, Inspection, Instant, Label, Lease, Level, Lock, LockBuilder,
+    Client, Clock, Completion, DEFAULT_TTL, Effect, Ending, Entry, Error, ErrorKind, Event, Fair, Fence,
+    Fencing, FencingToken, Finding, Guard, Info, Inspection, Instant, Label, Lease, Level, Lock, LockBuilder,
     LossReason, MAX_LABEL, MAX_NAME, MAX_PREFIX, MultiGuard, MultiLock, Name, Observer, Options, Owner,
-    OwnerBytes, Period, PeriodicGuard, PeriodicLock, Random, Reentrant, Refusal, Result, Revoked, Stale, Wakes, When, parse_duration,
+    OwnerBytes, Period, PeriodicGuard, PeriodicLock, Random, Reentrant, Refusal, Result, Revoked, Stale,
+    Wakes, When, parse_duration,
 };
 
 /// Opens a client of the server at `url`, on the current tokio runtime, with default options.

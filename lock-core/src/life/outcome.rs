@@ -53,7 +53,11 @@ pub(crate) struct Granted {
 /// What a guard asks of the claim. Closing the channel asks for a release.
 #[derive(Debug)]
 pub(crate) enum Command {
-    Renew { ttl: Duration, asked: Instant, reply: oneshot::Sender<Result<Duration>> },
+    Renew {
+        ttl: Duration,
+        asked: Instant,
+        reply: oneshot::Sender<Result<Duration>>,
+    },
     Release(oneshot::Sender<GivenUp>),
     /// To keep the lock until the end of its slot, because the work is done.
     Complete(oneshot::Sender<GivenUp>),

@@ -217,10 +217,14 @@ impl Lock {
     pub(crate) fn with_period(self, period: Period) -> Result<Lock> {
         let (info, length) = (self.info(), period.length());
         let refused = if info.lease == Lease::Session {
-            Error::unsupported("a lease belongs to a session here, so no slot can be kept once its process has ended")
+            Error::unsupported(
+                "a lease belongs to a session here, so no slot can be kept once its process has ended",
+            )
         } else if length > info.max_ttl {
             let most = info.max_ttl;
-            Error::invalid(format!("the period {length:?} is longer than this backend's longest ttl, {most:?}"))
+            Error::invalid(format!(
+                "the period {length:?} is longer than this backend's longest ttl, {most:?}"
+            ))
         } else if self.reentrant.is_some() {
             Error::invalid("a reentrant lock can't be held once per period: its last guard releases it")
         } else {

@@ -103,10 +103,7 @@ impl PeriodicLock {
     ///
     /// If this future is dropped, `work` is dropped with it, and the lock is released in the background. If `work` has
     /// ended, the future is as cancel safe as [`PeriodicGuard::complete`].
-    pub async fn run<T, E>(
-        &self,
-        work: impl AsyncFnOnce(&Guard) -> Result<T, E>,
-    ) -> Result<Result<T, E>> {
+    pub async fn run<T, E>(&self, work: impl AsyncFnOnce(&Guard) -> Result<T, E>) -> Result<Result<T, E>> {
         self.acquire().await?.run(work).await
     }
 

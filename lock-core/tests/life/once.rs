@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use lock_core::driver::{Renewal, Revoked};
 use lock_core::{
-    Client, Completion, Effect, Ending, Error, ErrorKind, LossReason, Period, PeriodicGuard, PeriodicLock, Reentrant,
+    Client, Completion, Effect, Ending, Error, ErrorKind, LossReason, Period, PeriodicGuard, PeriodicLock,
+    Reentrant,
 };
 
-use crate::scripted::{
-    Script, Shown, Step, busy, client, entry, granted, held, ms, pass, released, unknown,
-};
+use crate::scripted::{Script, Shown, Step, busy, client, entry, granted, held, ms, pass, released, unknown};
 use crate::{PATIENCE, TTL, lock};
 
 const SLOT: Duration = ms(60_000);

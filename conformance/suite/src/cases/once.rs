@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lock_core::driver::{Claim, Queueing, Revoked, When};
-use lock_core::{Client, Completion, Ending, ErrorKind, Guard, Name, Options, Period, PeriodicGuard, PeriodicLock};
+use lock_core::{
+    Client, Completion, Ending, ErrorKind, Guard, Name, Options, Period, PeriodicGuard, PeriodicLock,
+};
 use tokio::runtime::Runtime;
 
 use crate::bounds;
