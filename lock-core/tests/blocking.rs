@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use lock_core::driver::{Renewal, Revoked, When};
 use lock_core::{
-    Client, Completion, Effect, Ending, ErrorKind, Event, Lock, LossReason, MultiLock, Options, OwnerBytes,
-    Period, PeriodicLock,
+    Client, Completion, Effect, Ending, ErrorKind, Event, Guard, Lock, LossReason, MultiLock, Options,
+    OwnerBytes, Period, PeriodicLock,
 };
 use scripted::{Script, busy, client, client_with, granted, held, ms, released, unknown};
 
@@ -93,7 +93,7 @@ fn work_is_done_once_per_period() {
     let client = opened(&script);
     let lock = once(client.lock("n").ttl(TTL).build().unwrap());
     let asked = |what: &str| calls(&script).iter().filter(|call| call.starts_with(what)).count();
-    assert_eq!(lock.blocking_try_run(|guard| guard.check()).unwrap().map(|done| done.is_ok()), Some(true));
+    assert_eq!(lock.blocking_try_run(Guard::check).unwrap().map(|done| done.is_ok()), Some(true));
     assert_eq!((asked("renew"), asked("release")), (1, 0));
     assert_eq!(lock.blocking_try_run(|_| Err::<(), _>("failed")).unwrap(), Some(Err("failed")));
     assert_eq!((asked("renew"), asked("release")), (1, 1));
