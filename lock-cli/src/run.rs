@@ -1,15 +1,18 @@
 //! `lock run`: acquires the lock, runs the command, releases the lock.
 
+mod complete;
 mod held;
+mod hold;
 mod notice;
 mod reach;
 mod release;
 
 use std::time::Duration;
 
-use onelock::{Client, Clock, DEFAULT_TTL, Guard, Instant, Label, Lock, LossReason, Options};
+use onelock::{Client, Clock, DEFAULT_TTL, Instant, Label, Lock, LossReason, Options, Period};
 
 use self::held::Place;
+use self::hold::{Asked, Hold};
 use self::notice::Notice;
 use self::release::Release;
 use crate::args::{Run, Waiting};
@@ -66,11 +69,12 @@ impl Run {
         let ttl = self.ttl.unwrap_or(DEFAULT_TTL.clamp(info.min_ttl, info.max_ttl));
         let margins = Margins::of(ttl, self.kill_grace);
         let lock = self.lock(client, margins, give_up.map(|at| at.since(began)))?;
+        let asked = self.asked(&lock)?;
         let server = server(client);
         let guard = tokio::select! {
             biased;
             signal = signals.next() => return Ok(Exit::Signal(signal.number())),
-            guard = self.acquire(&lock, &server, clock) => guard?,
+            guard = self.acquire(&asked, &lock, &server, clock) => guard?,
         };
         let granted = clock.now();
         if self.verbose {
@@ -87,8 +91,15 @@ impl Run {
         let ended = child::supervise(&mut process, &guard, margins, deadline, signals).await;
         // If the supervision failed, this ends the command, before the lock is released.
         drop(process);
-        let kept_until = self.min_hold.map(|least| granted + least);
-        let release = release::release(guard, kept_until, clock, signals).await;
+        let release = match (guard, &ended) {
+            (Hold::Slot(guard), Ok(Ended::ByItself(Exit::Status(0)))) => {
+                complete::complete(guard, clock, signals).await
+            }
+            (guard, _) => {
+                let kept_until = self.min_hold.map(|least| granted + least);
+                release::release(guard, kept_until, clock, signals).await
+            }
+        };
         self.verdict(ended?, release)
     }
 
@@ -122,12 +133,25 @@ impl Run {
         Ok(lock.build()?)
     }
 
-    async fn acquire(&self, lock: &Lock, server: &str, clock: &Clock) -> Result<Guard, Failure> {
+    /// Returns the lock that the call asks for: `lock` itself, or once per period.
+    fn asked(&self, lock: &Lock) -> Result<Asked, Failure> {
+        let Some(length) = self.once_per else { return Ok(Asked::Lock(lock.clone())) };
+        let period = Period::every(length)?.at_offset(self.at_offset.unwrap_or_default())?;
+        Ok(Asked::OncePer(lock.clone().once_per(period)?))
+    }
+
+    async fn acquire(
+        &self,
+        asked: &Asked,
+        lock: &Lock,
+        server: &str,
+        clock: &Clock,
+    ) -> Result<Hold, Failure> {
         let guard = match self.waiting() {
-            Waiting::No => lock.try_acquire().await?,
+            Waiting::No => asked.try_acquire().await?,
             Waiting::AtMost(_) | Waiting::ForEver => {
                 let notice = Notice::of(self.verbose);
-                match notice.while_waiting(lock.acquire(), lock, server, clock).await {
+                match notice.while_waiting(asked.acquire(), lock, server, clock).await {
                     Err(e) if e.kind() == onelock::ErrorKind::Timeout => None,
                     outcome => Some(outcome?),
                 }

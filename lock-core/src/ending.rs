@@ -38,6 +38,18 @@ impl Ending {
     }
 }
 
+/// What became of the slot of work that is done ([`PeriodicGuard::complete`](crate::PeriodicGuard::complete)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completion {
+    /// No other client gets the lock before the slot's end.
+    Kept,
+    /// The slot was over already, so there was nothing to keep, and the lock was released. The run counts for the slot
+    /// in which it began.
+    SlotOver,
+    /// The lock was lost before, or the server did not answer until the lease ended. The slot may be kept or not.
+    Lost,
+}
+
 /// Why a lock was lost.
 ///
 /// ```

@@ -11,7 +11,10 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use lock_core::driver::{Renewal, Revoked, When};
-use lock_core::{Client, Effect, Ending, ErrorKind, Event, LossReason, MultiLock, Options, OwnerBytes};
+use lock_core::{
+    Client, Completion, Effect, Ending, ErrorKind, Event, Guard, Lock, LossReason, MultiLock, Options,
+    OwnerBytes, Period, PeriodicLock,
+};
 use scripted::{Script, busy, client, client_with, granted, held, ms, released, unknown};
 
 const TTL: Duration = ms(3000);
@@ -45,6 +48,10 @@ fn watch_panics() -> Arc<Mutex<Option<String>>> {
     told_of
 }
 
+fn once(lock: Lock) -> PeriodicLock {
+    lock.once_per(Period::every(Duration::from_secs(60)).unwrap()).unwrap()
+}
+
 #[tokio::test]
 async fn they_refuse_to_stop_async_code() {
     let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
@@ -55,7 +62,10 @@ async fn they_refuse_to_stop_async_code() {
     let (both, both_gone) = (several("c").acquire().await.unwrap(), several("d").acquire().await.unwrap());
     let (lock, several) = (named("e"), several("f"));
     let holder = OwnerBytes::new(*b"theirs");
-    let calls: [(&str, Call<'_>); 19] = [
+    script.times.lock().unwrap().push_back((ms(1), Ok(0)));
+    let (periodic, done, failed) = (once(named("g")), once(named("h")), once(named("i")));
+    let (done, failed) = (done.acquire().await.unwrap(), failed.acquire().await.unwrap());
+    let calls: [(&str, Call<'_>); 24] = [
         ("open", Box::new(|| drop(opened(&script)))),
         ("check", Box::new(|| drop(client.blocking_check()))),
         ("init", Box::new(|| drop(client.blocking_init()))),
@@ -75,6 +85,11 @@ async fn they_refuse_to_stop_async_code() {
         ("lost, of several", Box::new(|| _ = both.blocking_lost(TTL))),
         ("renew several", Box::new(|| drop(both.blocking_renew(TTL)))),
         ("release several", Box::new(|| _ = both_gone.blocking_release())),
+        ("acquire, once per period", Box::new(|| drop(periodic.blocking_acquire()))),
+        ("try_acquire, once per period", Box::new(|| drop(periodic.blocking_try_acquire()))),
+        ("try_run, once per period", Box::new(|| drop(periodic.blocking_try_run(|_| Ok::<_, ()>(()))))),
+        ("complete", Box::new(|| _ = done.blocking_complete())),
+        ("release, once per period", Box::new(|| _ = failed.blocking_release())),
     ];
     let told_of = watch_panics();
     for (what, call) in calls {
@@ -88,6 +103,24 @@ async fn they_refuse_to_stop_async_code() {
             panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
         assert!(said.is_some_and(|said| said.contains("runtime")), "{what}: {said:?}");
     }
+}
+
+#[test]
+fn work_is_done_once_per_period() {
+    let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
+    script.times.lock().unwrap().push_back((ms(1), Ok(0)));
+    let client = opened(&script);
+    let lock = once(client.lock("n").ttl(TTL).build().unwrap());
+    let asked = |what: &str| calls(&script).iter().filter(|call| call.starts_with(what)).count();
+    assert_eq!(lock.blocking_try_run(Guard::check).unwrap().map(|done| done.is_ok()), Some(true));
+    assert_eq!((asked("renew"), asked("release")), (1, 0));
+    assert_eq!(lock.blocking_try_run(|_| Err::<(), _>("failed")).unwrap(), Some(Err("failed")));
+    assert_eq!((asked("renew"), asked("release")), (1, 1));
+    assert_eq!(lock.blocking_acquire().unwrap().blocking_complete(), Completion::Kept);
+    assert_eq!(lock.blocking_try_acquire().unwrap().unwrap().blocking_release(), Ending::Released);
+    assert_eq!((asked("renew"), asked("release")), (2, 2));
+    *script.attempts.lock().unwrap() = [busy()].into();
+    assert_eq!(lock.blocking_try_run(|_| Ok::<_, ()>(())).unwrap(), None);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use lock_core::driver::Renewal;
-use lock_core::{Ending, LossReason};
+use lock_core::{Completion, Ending, LossReason, Period};
 use metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
     SharedString, Unit,
@@ -257,6 +257,7 @@ async fn life(end: &'static str) {
         ("renew", _) => script.renewals.lock().unwrap().push_front(unknown(ms(20))),
         ("expired", _) => script.renewals.lock().unwrap().push_front(unknown(ttl * 2)),
         ("release", _) => script.releases.lock().unwrap().push_front(unknown(ms(20))),
+        ("complete", _) => return periodic_life(&script).await,
         ("claim", _) => script.panics_in("attempt"),
         ("runtime_ended", _) => script.panics_in("renew"),
         _ => {}
@@ -277,7 +278,18 @@ async fn life(end: &'static str) {
     assert_eq!(client.shutdown(ttl * 4).await, 0, "{end}");
 }
 
-const ENDS: [&str; 17] = [
+/// Runs the life of a claim whose slot is kept when that is asked for the second time.
+async fn periodic_life(script: &Arc<Script>) {
+    script.times.lock().unwrap().push_back((ms(1), Ok(0)));
+    script.renewals.lock().unwrap().push_front(unknown(ms(20)));
+    let client = client(script).await;
+    let lock = client.lock("n").ttl(ms(3000)).build().unwrap();
+    let lock = lock.once_per(Period::every(ms(60_000)).unwrap()).unwrap();
+    assert_eq!(lock.acquire().await.unwrap().complete().await, Completion::Kept);
+    assert_eq!(client.shutdown(ms(1)).await, 0);
+}
+
+const ENDS: [&str; 18] = [
     "released",
     "busy",
     "given_up",
@@ -295,6 +307,7 @@ const ENDS: [&str; 17] = [
     "expired",
     "max_hold",
     "runtime_ended",
+    "complete",
 ];
 
 #[test]

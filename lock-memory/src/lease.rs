@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::driver::{
     Attempt, Busy, Call, Claim, Driver, Fencing, Finding, Grant, Hub, Inspection, Lease, Level, Prefix,
-    Release, Renewal, Request, Revocation, Revoked, Subscription, Wakes, Watched,
+    Release, Renewal, Request, Revocation, Revoked, Subscription, UnixTime, Wakes, Watched,
 };
 use lock_core::{Clock, Effect, Error, Info, Name, Result};
 
@@ -277,6 +277,10 @@ impl Claim for LeaseClaim {
             Answer::NotHeld => Ok(Release::NotHeld),
             other => Err(unexpected(&other)),
         }
+    }
+
+    async fn server_time(&mut self) -> Result<UnixTime> {
+        self.server.connection.server_time(&self.call(), Ask::Time).await
     }
 }
 

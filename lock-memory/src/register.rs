@@ -82,6 +82,8 @@ impl Registers for Values {
     /// Stamps are exact.
     const RESOLUTION: Duration = Duration::ZERO;
 
+    const EPOCH: Option<i64> = Some(0);
+
     fn info(&self) -> Arc<Info> {
         self.info.clone()
     }

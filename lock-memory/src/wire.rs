@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{self, Call};
+use lock_core::driver::{self, Call, UnixTime};
 use lock_core::{Clock, Effect, Error, Result};
 
 use crate::server::Server;
@@ -82,6 +82,17 @@ impl<S: Server> Connection<S> {
                 Ok(answer)
             }
             None => Err(call.out_of_time(Effect::Unknown)),
+        }
+    }
+
+    /// Returns the time at which the server answers this request, which changes nothing.
+    pub(crate) async fn server_time(&self, call: &Call, request: S::Request) -> Result<UnixTime> {
+        match call.within(self.wire.ask(request)).await {
+            Some(Reply { now, .. }) => {
+                self.hear(now);
+                Ok(UnixTime::from_micros(i64::try_from(now.as_micros()).unwrap_or(i64::MAX)))
+            }
+            None => Err(call.out_of_time(Effect::NotApplied)),
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_conformance::harness::{
     Age, ClockedServer, Count, Durable, Forget, Identity, OwnServer, OwnServers, Promise, Residue, Rises,
-    ServerClocks,
+    ServerClocks, ToldTime,
 };
 use lock_conformance::{Ability, Counters, Data, Harness, Missing, Step, Verdict};
 use lock_core::driver::{Fair, Lease};
@@ -76,6 +76,13 @@ impl Harness for InProcess {
 
     fn missing(&self, what: &str) -> Missing {
         Missing::because(format!("a server in this process: no way to {what}"))
+    }
+
+    fn tells_its_time(&self) -> Result<ToldTime, Missing> {
+        match self.promise.lease {
+            Lease::Lock => Ok(ToldTime),
+            _ => Err(Missing::because("a lease belongs to a session, which ends with its process")),
+        }
     }
 
     fn can_forget(self: Arc<Self>) -> Ability<dyn Forget> {

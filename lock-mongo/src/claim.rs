@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::driver::{
     Attempt, Busy, Call, Claim, Grant, LossReason, Queueing, Release, Renewal, Request, Subscription,
-    Watched, whole_millis,
+    UnixTime, Watched, whole_millis,
 };
 use lock_core::{Effect, Error, Result};
 use mongodb::bson::{Bson, DateTime, doc};
@@ -196,6 +196,13 @@ impl Claim for MongoClaim {
             }
             _ => Release::NotHeld,
         })
+    }
+
+    async fn server_time(&mut self) -> Result<UnixTime> {
+        let call = &Call::begin(&self.request.clock, self.request.patience);
+        self.server.prepare(call).await?;
+        let told = self.server.hello(call).await?.now;
+        Ok(UnixTime::from_micros(told.saturating_mul(1000)))
     }
 }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Busy, Call, Claim, Grant, LossReason, Queueing, Release, Renewal, Request, Watched, whole_millis,
+    Attempt, Busy, Call, Claim, Grant, LossReason, Queueing, Release, Renewal, Request, UnixTime, Watched,
+    whole_millis,
 };
 use lock_core::{Effect, Error, FencingToken, Instant, Owner, Result};
 use redis::Value;
@@ -15,6 +16,7 @@ use crate::feed::Topic;
 use crate::layout::{Asker, Keys, Listens};
 use crate::link::Link;
 use crate::listening::Listening;
+use crate::scripts;
 use crate::server::Server;
 
 /// By how much the end of one lease may seem to differ at two looks: as much as one answer is slower than the other.
@@ -284,6 +286,15 @@ impl RedisClaim {
             _ => Err(answer.unexpected()),
         }
     }
+
+    /// Reads the clock that ends this lock's lease: of the server that has the lock, which a script about its keys finds.
+    pub(crate) async fn server_time_within(&mut self, call: &Call) -> Result<UnixTime> {
+        let link = self.server.primary(call).await?;
+        let inspect = &self.server.layout.scripts().inspect;
+        let command = inspect.on(&self.keys.with_token());
+        let shown = self.server.run_for_value(&link, call, inspect, command).await;
+        scripts::time_of(&shown.map_err(Error::not_applied)?)
+    }
 }
 
 #[async_trait]
@@ -319,6 +330,11 @@ impl Claim for RedisClaim {
     async fn release(&mut self) -> Result<Release> {
         let call = self.call();
         self.release_within(&call).await
+    }
+
+    async fn server_time(&mut self) -> Result<UnixTime> {
+        let call = self.call();
+        self.server_time_within(&call).await
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use lock_core::driver::UnixTime;
 use lock_core::{Error, Result};
 use redis::{Arg, Cmd, Value};
 
@@ -111,6 +112,17 @@ impl Answer {
     }
 }
 
+/// Returns the server's time, which is the last part of every answer.
+pub(crate) fn time_of(answer: &Value) -> Result<UnixTime> {
+    match answer {
+        Value::Array(items) => match items.last() {
+            Some(Value::Int(now)) => Ok(UnixTime::from_micros(*now)),
+            _ => Err(unexpected(answer)),
+        },
+        _ => Err(unexpected(answer)),
+    }
+}
+
 /// The error for an answer that the script cannot have given. It comes from a proxy, or from a server that is not Redis
 /// or Valkey.
 pub(crate) fn unexpected(answer: &impl std::fmt::Debug) -> Error {
@@ -153,6 +165,9 @@ mod tests {
         let answer =
             Answer::parse(&Value::Array(vec![Value::Int(0), Value::Int(29), Value::Int(7)])).unwrap();
         assert_eq!((answer.fields.as_slice(), answer.now), ([0, 29].as_slice(), 7));
+        let shown = Value::Array(vec![Value::Nil, Value::Int(-2), Value::Array(vec![]), Value::Int(7)]);
+        assert_eq!(time_of(&shown).unwrap(), UnixTime::from_micros(7));
+        assert!(time_of(&Value::Array(vec![])).is_err() && time_of(&Value::Int(7)).is_err());
         assert!(Answer::parse(&Value::Array(vec![])).is_err());
         assert!(Answer::parse(&Value::Array(vec![Value::Nil, Value::Int(1)])).is_err());
         assert!(Answer::parse(&Value::Okay).is_err());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Call, Claim, LossReason, Release, Renewal, Request, Watched};
+use lock_core::driver::{Attempt, Call, Claim, LossReason, Release, Renewal, Request, UnixTime, Watched};
 use lock_core::{Error, Instant, Result};
 
 use crate::on_first_use::OnFirstUse;
@@ -134,6 +134,12 @@ impl<T: Table> Claim for SqlClaim<T> {
             Some(table) => table.release(&self.call(), &self.key, &self.request).await,
             None => Ok(Release::NotHeld),
         }
+    }
+
+    async fn server_time(&mut self) -> Result<UnixTime> {
+        let call = self.call();
+        let time = self.table.opened(&call).await?.time(&call).await;
+        time.map(UnixTime::from_micros).map_err(Error::not_applied)
     }
 }
 

@@ -39,6 +39,9 @@ pub(crate) trait Table: fmt::Debug + Send + Sync + 'static {
 
     async fn revoke(&self, call: &Call, name: &Name, revocation: Revocation) -> Result<Revoked>;
 
+    /// Reads the clock by which leases end, in microseconds since 1970.
+    async fn time(&self, call: &Call) -> Result<i64>;
+
     /// Listens for releases of `name`, from its return on. `None` where the server sends no notifications of them.
     async fn listen(&self, _call: &Call, _key: &Key, _name: &Name) -> Result<Option<Box<dyn Listener>>> {
         Ok(None)

@@ -13,7 +13,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_conformance::harness::{
     Age, Count, Durable, Forget, Identity, LockProgram, OwnServer, OwnServers, Processes, Promise, Residue,
-    Rises, ServerClocks,
+    Rises, ServerClocks, ToldTime,
 };
 use lock_conformance::{Ability, Counters, Harness, Missing, Verdict};
 use lock_core::driver::{Fair, Lease};
@@ -51,6 +51,10 @@ impl Harness for Sqlite {
 
     fn missing(&self, what: &str) -> Missing {
         Missing::because(format!("a file has no network: the suite does not {what}"))
+    }
+
+    fn tells_its_time(&self) -> Result<ToldTime, Missing> {
+        Ok(ToldTime)
     }
 
     fn can_forget(self: Arc<Self>) -> Ability<dyn Forget> {

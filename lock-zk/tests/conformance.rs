@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_conformance::harness::{Age, Count, Forget, Identity, OneTrip, Promise, Replays, Residue, Rises};
+use lock_conformance::harness::{
+    Age, Count, Forget, Identity, OneTrip, Promise, Replays, Residue, Rises, ToldTime,
+};
 use lock_conformance::{Counters, Missing, Verdict};
 use lock_core::driver::{Fair, Lease};
 use lock_core::{Name, Options, Result};
@@ -79,6 +81,10 @@ impl Backend for ZooKeeper {
     fn grants_in_one_trip(&self) -> Result<OneTrip, Missing> {
         let why = "a claim that does not wait looks first; tests of lock-zk's own lose that answer";
         Err(Missing::because(why))
+    }
+
+    fn tells_its_time(&self) -> Result<ToldTime, Missing> {
+        Err(Missing::because("sessions end by a clock that starts with the server"))
     }
 
     fn ends_leases_by_wall_clock(&self) -> Result<(), Missing> {

@@ -97,11 +97,11 @@ pub use backends::*;
 /// What backends need: the contract with the core. For a backend of your own, and for the type of [`Client::driver`].
 pub use lock_core::driver;
 pub use lock_core::{
-    Client, Clock, DEFAULT_TTL, Effect, Ending, Entry, Error, ErrorKind, Event, Fair, Fence, Fencing,
-    FencingToken, Finding, Guard, Info, Inspection, Instant, Label, Lease, Level, Lock, LockBuilder,
+    Client, Clock, Completion, DEFAULT_TTL, Effect, Ending, Entry, Error, ErrorKind, Event, Fair, Fence,
+    Fencing, FencingToken, Finding, Guard, Info, Inspection, Instant, Label, Lease, Level, Lock, LockBuilder,
     LossReason, MAX_LABEL, MAX_NAME, MAX_PREFIX, MultiGuard, MultiLock, Name, Observer, Options, Owner,
-    OwnerBytes, Random, Reentrant, Refusal, Result, Revoked, Stale, Wakes, When, blocking_open,
-    parse_duration,
+    OwnerBytes, Period, PeriodicGuard, PeriodicLock, Random, Reentrant, Refusal, Result, Revoked, Stale,
+    Wakes, When, blocking_open, parse_duration,
 };
 /// The sqlx of the modules `mysql`, `postgres` and `sqlite`: their fences take its connections.
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]

@@ -47,9 +47,12 @@ pub(crate) fn run() -> ExitCode {
     steps.step_if_possible("licences, duplicate versions and sources of what users build", deny::check);
     steps.step_if_possible("known vulnerabilities of what users build", deny::check_advisories);
     steps.step("clippy", || command(&mut cargo("clippy", &everything)));
-    for folder in
-        ["xtask/etcd-client", "xtask/public-api", "conformance/foreign/rslock", "conformance/foreign/sql-fences"]
-    {
+    for folder in [
+        "xtask/etcd-client",
+        "xtask/public-api",
+        "conformance/foreign/rslock",
+        "conformance/foreign/sql-fences",
+    ] {
         apart(&mut steps, folder);
     }
     let documentation = ["--workspace", "--no-deps", "--all-features"];

@@ -14,7 +14,7 @@ const LEVELS: [&[&str]; 4] = [
     &["driver"],
     &["home", "local_queue"],
     &["life"],
-    &["blocking", "client", "guard", "lib", "lock", "multi", "opening", "reentrant"],
+    &["blocking", "client", "guard", "lib", "lock", "multi", "opening", "periodic", "reentrant"],
 ];
 
 /// Checks all files. `Err` lists the imports that go upwards.

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_conformance::harness::{IdleConnection, OneTrip, Promise, Replays, SHORTEST_TTL};
+use lock_conformance::harness::{IdleConnection, OneTrip, Promise, Replays, SHORTEST_TTL, ToldTime};
 use lock_conformance::{Missing, Verdict};
 use lock_core::{Client, Options, Result};
 
@@ -107,6 +107,15 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// The reason, if another connection takes the place of one that was silent.
     fn keeps_idle_connections(&self) -> Result<IdleConnection, Missing> {
         Ok(IdleConnection)
+    }
+
+    /// See [`Harness::tells_its_time`](lock_conformance::Harness::tells_its_time).
+    ///
+    /// # Errors
+    ///
+    /// The reason, if the server tells no time, or ends leases by another clock.
+    fn tells_its_time(&self) -> Result<ToldTime, Missing> {
+        Ok(ToldTime)
     }
 
     /// Checks that leases end by a clock that can be set. Whether this machine can set clocks is checked after that.

@@ -19,7 +19,7 @@ use async_trait::async_trait;
 use lock_core::{Client, Options, Result};
 
 pub use admin::{Age, Count, Counters, Forget, Interrupt, Residue};
-pub use facts::{Durable, IdleConnection, OneTrip, Replays};
+pub use facts::{Durable, IdleConnection, OneTrip, Replays, ToldTime};
 pub use network::ThroughProxy;
 pub use own_server::{ClockedServer, Data, OwnServer, OwnServers, ServerClocks, Step};
 pub use processes::{ChildProcess, Command, Ended, Finished, LockProgram, Processes, Wait};
@@ -153,6 +153,16 @@ pub trait Harness: fmt::Debug + Send + Sync + 'static {
         Err(self.missing(IdleConnection::WHAT))
     }
 
+    /// Checks that the server tells the time by which its leases end. Where this is not said, the suite checks that locks
+    /// which are held once per period are refused.
+    ///
+    /// # Errors
+    ///
+    /// The reason, if it tells none.
+    fn tells_its_time(&self) -> Result<ToldTime, Missing> {
+        Err(self.missing(ToldTime::WHAT))
+    }
+
     /// Checks that servers which belong to one case keep acknowledged data over a kill.
     ///
     /// # Errors
@@ -216,6 +226,7 @@ needed! {
     Replays: replays,
     OneTrip: grants_in_one_trip,
     IdleConnection: keeps_idle_connections,
+    ToldTime: tells_its_time,
     Durable: keeps_data,
 }
 

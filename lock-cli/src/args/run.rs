@@ -41,6 +41,15 @@ pub(crate) struct Run {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) min_hold: Option<Duration>,
 
+    /// Run the command once in each slot of this length, by the server's clock: if it ends with 0, the lock stays held
+    /// until its slot ends, and lock itself ends; with any other status, another client may run it in the same slot
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "min_hold")]
+    pub(crate) once_per: Option<Duration>,
+
+    /// How much later the slots of --once-per begin than with the hour or the day in UTC
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "once_per")]
+    pub(crate) at_offset: Option<Duration>,
+
     /// How long before SIGKILL the command gets SIGTERM, when the lock is about to be lost or --max-hold is over; at
     /// most a third of the ttl
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "5s")]
@@ -98,6 +107,14 @@ signal within a second of the first counts as the same signal. After --min-hold 
 signal that comes during the release only limits how long lock waits for the server, to 2 s. SIGUSR1 and SIGUSR2 do not
 count as such signals: they are for the command alone.
 
+With --once-per 1h the command runs once in each hour, on one of all machines that try, whatever their own clocks show.
+The slots count from the beginning of 1970 (UTC), plus --at-offset: 3h with --once-per 24h begins each slot at 3 o'clock
+UTC. The slot is the one in which the lock was acquired. If the slot is done, or another client runs the command, that
+counts as a lock that is held: lock waits for the next slot, or with --no-wait ends with 75 (or -E). A command that fails
+or is killed gives its slot back at once; if lock and its watcher die, the slot is free when the ttl is over. If less
+than one ttl is left of the slot when the command ends, lock waits for the slot's end. lock break --now lets the command
+run again in the same slot. Servers that tell no time refuse --once-per before anything is taken, with 64.
+
 LOCK_HELD lists the locks that are held around the command, one on each line: each lock by its server's address and, if
 the server has an identity, also by that. If a lock is in this list, lock refuses it and doesn't wait for it.
 
@@ -106,7 +123,8 @@ Examples:
   export LOCK_URL=redis://localhost
   lock run --name deploy --no-wait -- ./deploy.sh production || echo \"not now\"
   lock run --name migrate --wait 5m --ttl 10s -- sh -c 'echo \"token $LOCK_TOKEN\"; ./migrate'
-  lock run --name hourly --no-wait -E 0 --min-hold 1m -- ./hourly.sh";
+  lock run --name hourly --no-wait -E 0 --min-hold 1m -- ./hourly.sh
+  lock run --name nightly --no-wait -E 0 --once-per 24h --at-offset 3h -- ./nightly.sh";
 
 /// How long a call waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,9 @@ use std::cell::Cell;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use onelock::{Clock, Entry, Guard, Lock};
+use onelock::{Clock, Entry, Lock};
 
+use super::hold::Hold;
 use crate::print;
 
 /// The wait before the first line. A line that disappears sooner can't be read.
@@ -36,11 +37,11 @@ impl Notice {
     /// Waits for `acquire` and returns its outcome. Meanwhile tells the user.
     pub(super) async fn while_waiting(
         self,
-        acquire: impl Future<Output = onelock::Result<Guard>>,
+        acquire: impl Future<Output = onelock::Result<Hold>>,
         lock: &Lock,
         server: &str,
         clock: &Clock,
-    ) -> onelock::Result<Guard> {
+    ) -> onelock::Result<Hold> {
         let shown = Cell::new(Shown::Nothing);
         tokio::select! {
             biased;

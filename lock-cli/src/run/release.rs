@@ -3,9 +3,10 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use onelock::{Clock, Ending, Guard, Instant};
+use onelock::{Clock, Ending, Instant};
 
 use super::LAST_REQUESTS;
+use super::hold::Hold;
 use crate::os::Signals;
 use crate::print;
 
@@ -13,10 +14,10 @@ use crate::print;
 /// a session both the shell and the terminal send it, and service managers send SIGHUP right after SIGTERM.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The outcome of the release.
+/// The outcome of the release, or of keeping the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Release {
-    /// The lock was held until its release.
+    /// The lock was held until its release, or is kept for its slot.
     InTime,
     /// The lock was lost before, or the server could not be asked whether it was.
     TooLate,
@@ -34,13 +35,13 @@ pub(super) enum Release {
 /// When the shortest time is over, a signal changes nothing if the server answers. If the server does not answer, the
 /// signal limits the wait for it to a short time; without a signal, a release may take until the lease ends.
 pub(super) async fn release(
-    guard: Guard,
+    hold: Hold,
     kept_until: Option<Instant>,
     clock: &Clock,
     signals: &mut Signals,
 ) -> Release {
-    let name = guard.name().clone();
-    let mut released = pin!(guard.release());
+    let name = hold.name().clone();
+    let mut released = pin!(hold.release());
     let mut first: Option<(Instant, i32)> = None;
     let mut give_up: Option<Instant> = None;
     loop {
@@ -76,7 +77,8 @@ pub(super) async fn release(
     }
 }
 
-async fn at(moment: Option<Instant>, clock: &Clock) {
+/// Returns at this moment; never, if there is none.
+pub(super) async fn at(moment: Option<Instant>, clock: &Clock) {
     match moment {
         Some(moment) => clock.sleep_until(moment).await,
         None => std::future::pending().await,

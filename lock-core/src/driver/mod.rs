@@ -44,6 +44,7 @@ pub use crate::location::{
     PemBlock, PemFile, unescape,
 };
 pub use crate::name::{Prefix, RESERVED_SUFFIX};
+pub use crate::period::UnixTime;
 pub use crate::process::Process;
 pub use crate::random::RandomSource;
 pub use answer::{Attempt, Busy, Grant, Inspection, Release, Renewal, Revoked, Watched};
@@ -240,4 +241,28 @@ pub trait Claim: fmt::Debug + Send {
     ///
     /// Need not be cancel safe: the core runs it to completion, unless its runtime ends.
     async fn release(&mut self) -> Result<Release>;
+
+    /// Asks for the server's time, by the clock that ends this lock's lease, or by one that goes as fast and is set
+    /// together with it. Changes nothing.
+    ///
+    /// The server has to read its clock after the call began. It may tell an earlier time than it read, as servers do
+    /// that tell whole milliseconds, and never a later one: a slot that is kept a moment too long delays the next run,
+    /// and one that is kept too short lets the work be done twice.
+    ///
+    /// The core calls this only for locks that are held [once per period](crate::PeriodicLock): once before the first
+    /// attempt, once after the grant, and when the work is done.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` if the server tells no time that counts from 1970, or if leases don't end by it: such a lock is
+    /// then refused before anything is taken. `Unavailable` if no answer came.
+    ///
+    /// # Cancel safety
+    ///
+    /// Need not be cancel safe: the core runs it to completion, unless its runtime ends.
+    async fn server_time(&mut self) -> Result<UnixTime> {
+        Err(Error::unsupported(
+            "this server tells no time by which its leases end, so it can't keep locks once per period",
+        ))
+    }
 }

@@ -10,10 +10,10 @@ use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
 use crate::clock::Instant;
-use crate::ending::{Ending, LossReason};
+use crate::ending::{Completion, Ending, LossReason};
 use crate::error::{Error, Result};
 use crate::home::{CallerPolled, Home};
-use crate::life::{Command, Granted, Shared, Terms, Validity};
+use crate::life::{Command, GivenUp, Granted, Shared, Terms, Validity};
 use crate::name::Name;
 
 /// A held lock. The last guard that drops it releases the lock.
@@ -164,7 +164,7 @@ impl Hold {
             loop {
                 let valid_until = self.validity().valid_until;
                 match self.shared.clock.until(valid_until, &mut answer).await {
-                    Some(ending) => return ending.unwrap_or(Ending::Expired),
+                    Some(how) => return how.map_or(Ending::Expired, GivenUp::ending),
                     // Renewed in between, while a `min_hold` is waited for.
                     None if self.validity().valid_until > valid_until => {}
                     None => return Ending::Expired,
@@ -172,6 +172,18 @@ impl Hold {
             }
         });
         self.home.within(ending).await
+    }
+
+    /// Completes the work for the only guard. A lock that was lost is not waited for longer than one call takes.
+    pub(super) async fn complete(self) -> Completion {
+        if self.home.is_inherited() {
+            return Completion::Lost;
+        }
+        let (reply, answer) = oneshot::channel();
+        // If sending fails, the lock was lost before: the sender of the answer is gone, and the answer says so.
+        let ask = || drop(self.granted.commands.send(Command::Complete(reply)));
+        let answer = pin!(self.claim_future.answer(self.home.caller(), ask, answer));
+        self.home.within(answer).await.map_or(Completion::Lost, GivenUp::completion)
     }
 
     /// Returns why the lock is lost, if it is.

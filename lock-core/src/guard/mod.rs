@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Clock;
-use crate::ending::{Ending, LossReason};
+use crate::ending::{Completion, Ending, LossReason};
 use crate::error::{Error, Result};
 use crate::home::Home;
 use crate::name::Name;
@@ -210,6 +210,18 @@ impl Guard {
         self
     }
 
+    /// Keeps the lock to the end of its slot, if it is held once per period; otherwise releases it.
+    pub(crate) async fn complete(mut self) -> Completion {
+        // Only the calls that end the guard take it.
+        let Some(hold) = self.hold.take() else { return Completion::Lost };
+        hold.granted.holds.remove_guard();
+        match Arc::into_inner(hold) {
+            Some(last) => last.complete().await,
+            // A lock that is held once per period is not reentrant: it has one guard.
+            None => Completion::Lost,
+        }
+    }
+
     pub(crate) fn still_held(&self) -> Result<(), LossReason> {
         self.hold().loss().map_or(Ok(()), Err)
     }
@@ -223,7 +235,12 @@ impl Guard {
     }
 
     pub(crate) fn lost_because(&self, cause: LossReason) -> Error {
-        self.hold().at("hold", cause.to_error())
+        self.at(cause.to_error())
+    }
+
+    /// Adds to an error which lock it is about.
+    pub(crate) fn at(&self, error: Error) -> Error {
+        self.hold().at("hold", error)
     }
 
     fn hold(&self) -> &Hold {

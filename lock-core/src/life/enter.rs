@@ -36,6 +36,9 @@ impl Life {
         caller: &mut oneshot::Sender<Answer>,
         turn: Option<&Turn>,
     ) -> Outcome<Held> {
+        if let Err(unsupported) = self.check_period().await {
+            return Outcome::Failed(unsupported);
+        }
         let mut turns_owed = turn.map_or(0, Turn::turns_owed);
         if let Err(stopped) = self.let_others_pass(&mut turns_owed, caller).await {
             return Outcome::Failed(stopped);
@@ -63,16 +66,16 @@ impl Life {
         loop {
             let asked = self.now();
             let error = match self.attempt().await {
-                Ok(Attempt::Granted(grant)) => match self.held(grant, asked) {
-                    Some(held) => {
+                Ok(Attempt::Granted(grant)) => match self.granted(grant, asked).await {
+                    Ok(held) => {
                         turn.inspect(|turn| turn.granted());
                         return ControlFlow::Break(Outcome::Granted(held));
                     }
                     // The lock is ours: the next attempt prolongs it, and leaving releases it. A release in between
                     // could arrive late and free what the next attempt was granted.
-                    None => {
+                    Err(e) => {
                         self.listening = Push::NotYet;
-                        self.at("acquire", too_slow())
+                        e
                     }
                 },
                 Ok(Attempt::Busy(busy)) => {
@@ -105,6 +108,15 @@ impl Life {
         error.retry_in().unwrap_or_else(|| backoff::after_error(failures, &self.shared.random))
     }
 
+    /// Returns the lock that was granted to the attempt of `asked`. An error if the answer came too late to rely on it, or
+    /// if the server did not tell in which slot the grant was.
+    async fn granted(&mut self, grant: Grant, asked: Instant) -> Result<Held> {
+        let slot = self.slot_of_grant().await?;
+        let mut held = self.held(grant, asked).ok_or_else(|| self.at("acquire", too_slow()))?;
+        held.slot = slot;
+        Ok(held)
+    }
+
     /// Returns the lock that was granted to the attempt of `asked`; `None` if the answer came too late to rely on it.
     fn held(&self, grant: Grant, asked: Instant) -> Option<Held> {
         let Grant { token, valid_for, age } = grant;
@@ -125,6 +137,7 @@ impl Life {
         let asked = self.now();
         self.shared.process.only().await;
         let outcome = self.claim.attempt().await;
+        self.lease_ends_by = self.lease_ends_by.max(self.now() + self.terms.ttl);
         match &outcome {
             Ok(Attempt::Granted(_) | Attempt::Busy(Busy { queued: true, .. })) => {
                 self.leaves(OnServer::Something);

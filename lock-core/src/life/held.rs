@@ -12,6 +12,7 @@ use super::validity::Validity;
 use crate::clock::Instant;
 use crate::ending::LossReason;
 use crate::error::Error;
+use crate::period::Slot;
 use crate::token::FencingToken;
 
 /// A granted lock.
@@ -27,6 +28,8 @@ pub(super) struct Held {
     pub(super) watch_at: Option<Instant>,
     /// When `max_hold` ends the hold.
     pub(super) end: Option<Instant>,
+    /// The slot in which the lock was granted, if it is held once per period.
+    pub(super) slot: Option<Slot>,
     pub(super) failures: u32,
     /// The error of a renewal that the claim made by itself, and when the error was known.
     pub(super) failed: Option<(Instant, Error)>,
@@ -45,7 +48,7 @@ impl Held {
         let validity = watch::Sender::new(Validity::new(valid_until, end));
         let watch_at = Some(since + WATCHED_AFTER);
         let (renew_at, look_at, failures, failed) = (None, None, 0, None);
-        Held { token, since, lease, renew_at, look_at, watch_at, end, failures, failed, validity }
+        Held { token, since, lease, renew_at, look_at, watch_at, end, slot: None, failures, failed, validity }
     }
 
     /// Returns the deadline: until when the lock is certain.

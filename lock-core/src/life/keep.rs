@@ -1,5 +1,5 @@
-//! Keeping: renew in time and tell a loss before another owner can hold, until the guard releases the lock or is
-//! dropped.
+//! Keeping: renew in time and tell a loss before another owner can hold, until the guard releases the lock, completes
+//! its work, or is dropped.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
+use super::complete::Completed;
 use super::held::{Ask, Given, Held, WATCHED_AFTER};
 use super::validity::with_margin;
-use super::{Answer, Command, Granted, Life, Outcome};
+use super::{Answer, Command, GivenUp, Granted, Life, Outcome};
 use crate::clock::Instant;
-use crate::ending::{Ending, LossReason};
+use crate::ending::LossReason;
 use crate::local_queue::Turn;
 
 /// How holding ended.
@@ -20,7 +21,27 @@ pub(super) struct Ended {
     /// Why the lock was lost, if it was.
     pub(super) lost: Option<LossReason>,
     /// The caller that waits for the release.
-    pub(super) asker: Option<oneshot::Sender<Ending>>,
+    pub(super) asker: Option<oneshot::Sender<GivenUp>>,
+    /// What is left of a lock whose work is done.
+    pub(super) kept: KeptFor,
+}
+
+/// For how long a lock stays taken after the work under it has ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum KeptFor {
+    /// Not at all: it is released.
+    Nothing,
+    /// Until its lease ends, with its slot or, if the server did not answer, by itself. It is not released.
+    ItsLease,
+    /// Until its slot's end, which has come: it is released.
+    ASlotThatIsOver,
+}
+
+impl Ended {
+    /// The lock is released, unless the server has ended its lease.
+    fn to_release(lost: Option<LossReason>, asker: Option<oneshot::Sender<GivenUp>>) -> Ended {
+        Ended { lost, asker, kept: KeptFor::Nothing }
+    }
 }
 
 /// Why a period of holding ended.
@@ -45,7 +66,7 @@ impl Life {
         Given { held, orders, handed_over }
     }
 
-    /// Keeps the lock until its guard releases it or is dropped, or until it is lost.
+    /// Keeps the lock until its guard releases it, completes its work or is dropped, or until it is lost.
     pub(super) async fn keep(&mut self, given: &mut Given, turn: &mut Option<Turn>) -> Ended {
         loop {
             let Given { held, orders, .. } = &mut *given;
@@ -58,6 +79,10 @@ impl Life {
                     let _: Result<(), _> = reply.send(outcome);
                     continue;
                 }
+                Kept::Stopped(Some(Command::Complete(asker))) => match self.completed(held).await {
+                    None => Some(asker),
+                    Some((kept, lost)) => return Ended { lost, asker: Some(asker), kept },
+                },
                 Kept::Stopped(Some(Command::Release(asker))) => Some(asker),
                 Kept::Stopped(None) => None,
                 Kept::Lost(cause @ (LossReason::Revoked | LossReason::Session)) => {
@@ -67,22 +92,34 @@ impl Life {
                     // the guard's work goes on.
                     let over = held.valid_until() + (with_margin(held.lease) - held.lease) + self.patience;
                     let asker = self.wait_for_guard(orders, cause, over).await;
-                    return Ended { lost: Some(cause), asker };
+                    return Ended::to_release(Some(cause), asker);
                 }
-                Kept::Lost(cause) => return Ended { lost: Some(cause), asker: None },
+                Kept::Lost(cause) => return Ended::to_release(Some(cause), None),
             };
             let lost = match self.terms.min_hold {
                 Some(least) if given.is_handed_over() => self.hold_for_min(&mut given.held, least).await,
                 _ => None,
             };
-            return Ended { lost, asker };
+            return Ended::to_release(lost, asker);
         }
+    }
+
+    /// Keeps the slot of a lock whose work is done. Returns `None` if the slot is over, or if the lock has none: then it
+    /// is released as any other lock.
+    async fn completed(&mut self, held: &mut Held) -> Option<(KeptFor, Option<LossReason>)> {
+        Some(match self.complete(held, held.slot?).await {
+            Completed::Kept => (KeptFor::ItsLease, None),
+            Completed::KeptUntilNow => (KeptFor::ASlotThatIsOver, None),
+            Completed::Over => return None,
+            Completed::Lost(cause) => (KeptFor::Nothing, Some(cause)),
+            Completed::Unanswered(cause) => (KeptFor::ItsLease, Some(cause)),
+        })
     }
 
     /// Tells the guard the loss after a panic, because nothing renews the lock any more. The guard's work may go on: as
     /// after a revoke, waits until the guard goes, at most until the certain part of the lease is over. This claim
     /// can't ask the server any more. Returns the caller that waits for the release, if there is one.
-    pub(super) async fn wait_after_panic(&mut self, given: &mut Given) -> Option<oneshot::Sender<Ending>> {
+    pub(super) async fn wait_after_panic(&mut self, given: &mut Given) -> Option<oneshot::Sender<GivenUp>> {
         let Given { held, orders, .. } = given;
         let cause = self.detect_loss(held).unwrap_or(LossReason::RuntimeEnded);
         held.lose(cause, &mut self.reporter);
@@ -98,7 +135,7 @@ impl Life {
         orders: &mut mpsc::UnboundedReceiver<Command>,
         cause: LossReason,
         over: Instant,
-    ) -> Option<oneshot::Sender<Ending>> {
+    ) -> Option<oneshot::Sender<GivenUp>> {
         let clock = self.shared.clock.clone();
         loop {
             tokio::select! {
@@ -108,7 +145,7 @@ impl Life {
                         let lost = self.at("renew", cause.to_error());
                         let _: Result<(), _> = reply.send(Err(lost));
                     }
-                    Some(Command::Release(asker)) => return Some(asker),
+                    Some(Command::Release(asker) | Command::Complete(asker)) => return Some(asker),
                     None => return None,
                 },
                 () = clock.sleep_until(over) => return None,
@@ -119,8 +156,14 @@ impl Life {
     /// Keeps the lock without its guard until `least` has passed since the grant. Only called if a user has had the
     /// guard.
     async fn hold_for_min(&mut self, held: &mut Held, least: Duration) -> Option<LossReason> {
+        let over = held.since + least;
+        self.hold_until(held, over).await
+    }
+
+    /// Keeps the lock without its guard until `over`. Returns why it was lost, if it was.
+    pub(super) async fn hold_until(&mut self, held: &mut Held, over: Instant) -> Option<LossReason> {
         let clock = self.shared.clock.clone();
-        match self.keep_until(held, clock.sleep_until(held.since + least)).await {
+        match self.keep_until(held, clock.sleep_until(over)).await {
             Kept::Stopped(()) => None,
             Kept::Lost(cause) => Some(cause),
         }

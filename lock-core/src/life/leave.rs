@@ -1,8 +1,10 @@
 //! Leaving: release until the server has answered, and once more after everything that may still be on its way.
 
+use tokio::sync::oneshot;
+
 use super::held::Held;
-use super::keep::Ended;
-use super::{Life, OnServer};
+use super::keep::{Ended, KeptFor};
+use super::{GivenUp, Life, OnServer};
 use crate::backoff;
 use crate::clock::Instant;
 use crate::driver::{Lease, Release};
@@ -11,6 +13,14 @@ use crate::error::Result;
 use crate::local_queue::Turn;
 
 impl Life {
+    /// Leaves a lock to its lease, which ends with its slot. No release may follow: it would free the slot.
+    pub(super) fn leave_to_its_lease(&mut self, ended: Ended, turn: Option<Turn>) {
+        drop(turn);
+        self.on_server = OnServer::Nothing;
+        let how = if ended.lost.is_none() { GivenUp::Kept } else { GivenUp::Expired };
+        self.give_up(how, ended.asker);
+    }
+
     /// Releases the lock. The next task of this process gets its turn when that is done, or when the lease has ended.
     pub(super) async fn leave(&mut self, held: Held, ended: Ended, mut turn: Option<Turn>) {
         let last_request = held.valid_until().max(self.now() + self.patience);
@@ -20,15 +30,26 @@ impl Life {
             (Some(Release::Released { .. }), None) => Ending::Released,
             _ => Ending::Expired,
         };
+        let how = match ending {
+            // The lease lasted to the slot's end, whatever the release has found.
+            _ if ended.kept == KeptFor::ASlotThatIsOver => GivenUp::Kept,
+            Ending::Released => GivenUp::Released,
+            Ending::Expired => GivenUp::Expired,
+        };
         if let (Some(turn), Some(Release::Released { others })) = (&turn, outcome) {
             turn.released(others);
         }
         drop(turn);
-        self.reporter.ended(ending);
-        if let Some(asker) = ended.asker {
-            let _: Result<(), _> = asker.send(ending);
-        }
+        self.give_up(how, ended.asker);
         self.settle().await;
+    }
+
+    /// Tells the end of the hold.
+    fn give_up(&mut self, how: GivenUp, asker: Option<oneshot::Sender<GivenUp>>) {
+        self.reporter.ended(how.ending());
+        if let Some(asker) = asker {
+            let _: Result<(), _> = asker.send(how);
+        }
     }
 
     /// Takes back what an entry that failed has left behind, or may still leave behind.

@@ -1,6 +1,7 @@
 //! The life of a claim: enter, keep, leave. One future owns the claim throughout. A caller that goes away at any moment
 //! leaves nothing behind on the server.
 
+mod complete;
 mod enter;
 mod event_reporter;
 mod held;
@@ -30,8 +31,9 @@ use crate::owner::Owner;
 
 use event_reporter::EventReporter;
 use held::Given;
+use keep::KeptFor;
 
-pub(crate) use outcome::{Answer, Command, Granted, Outcome};
+pub(crate) use outcome::{Answer, Command, GivenUp, Granted, Outcome};
 pub(crate) use shared::{LONGEST_PATIENCE, Shared};
 pub(crate) use terms::Terms;
 pub(crate) use validity::{Validity, less_margin};
@@ -55,6 +57,9 @@ pub(crate) struct Life {
     wait_ends: Option<Instant>,
     /// The longest ttl that the server was asked for, even if it has not answered.
     longest_ttl: Duration,
+    /// When the last lease that the server was asked for ends at the latest, unless a request came to it later than its
+    /// answer shows.
+    lease_ends_by: Instant,
     claim: Box<dyn Claim>,
     began: Instant,
     listening: Push,
@@ -117,6 +122,7 @@ impl Life {
             waits,
             wait_ends,
             longest_ttl,
+            lease_ends_by: began,
             claim,
             began,
             listening,
@@ -167,6 +173,9 @@ impl Life {
                 let ended = self.keep(given, &mut turn).await;
                 // From here on the work under the lock, or its time, is over.
                 if let Some(Given { held, orders, .. }) = recipients.given.take() {
+                    if ended.kept == KeptFor::ItsLease {
+                        return self.leave_to_its_lease(ended, turn);
+                    }
                     // Requests of the guards are not read any more. They are answered at once, and not after the claim
                     // has left.
                     drop(orders);

@@ -56,16 +56,18 @@ impl Life {
     }
 
     /// Renews. Tells the guard the loss if the deadline comes before the answer, and not only when the server answers.
-    async fn renew(&mut self, held: &Held, ttl: Duration) -> Result<Renewal> {
+    pub(super) async fn renew(&mut self, held: &Held, ttl: Duration) -> Result<Renewal> {
         let mut call = pin!(self.claim.renew(ttl));
-        tokio::select! {
+        let outcome = tokio::select! {
             biased;
             outcome = &mut call => outcome,
             () = self.shared.clock.sleep_until(held.valid_until()) => {
                 held.lose(held.at_end(), &mut self.reporter);
                 call.await
             }
-        }
+        };
+        self.lease_ends_by = self.lease_ends_by.max(self.shared.clock.now() + ttl);
+        outcome
     }
 
     /// Decides when to ask again after an error: often enough for several tries before the deadline.

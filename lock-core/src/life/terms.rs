@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::driver::Mode;
 use crate::name::Name;
 use crate::owner::Label;
+use crate::period::Period;
 
 /// The terms of an acquisition.
 #[derive(Clone, Debug)]
@@ -16,4 +17,6 @@ pub(crate) struct Terms {
     pub(crate) max_hold: Option<Duration>,
     pub(crate) min_hold: Option<Duration>,
     pub(crate) label: Label,
+    /// The work under the lock is done once in each slot of this period.
+    pub(crate) period: Option<Period>,
 }

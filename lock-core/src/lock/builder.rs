@@ -171,6 +171,7 @@ impl LockBuilder {
             max_hold: self.max_hold,
             min_hold: self.min_hold.filter(|least| !least.is_zero()),
             label,
+            period: None,
         };
         let wait = self.wait.filter(|wait| *wait < FOR_EVER);
         Ok(Lock { shared, home, terms, wait, reentrant: self.reentrant })

@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use crate::backoff;
 use crate::clock::Clock;
-use crate::driver::{Info, Inspection, Revocation, Revoked, When};
+use crate::driver::{Info, Inspection, Lease, Revocation, Revoked, When};
 use crate::error::{Error, Result};
 use crate::guard::{Guard, Hold};
 use crate::home::Home;
 use crate::life::{Shared, Terms};
 use crate::name::Name;
 use crate::owner::{Owner, OwnerBytes};
+use crate::period::Period;
 use crate::reentrant::{Place, Reentrant};
 
 /// How long a lock is kept without a renewal, unless its terms say otherwise.
@@ -222,6 +223,26 @@ impl Lock {
     ) -> Result<Option<Guard>> {
         let hold = owner.enter(self.place(), granted).await.map_err(|e| self.at("acquire", e))?;
         Ok(hold.map(Guard::new))
+    }
+
+    /// Returns this lock for work that is done once in each slot of `period`.
+    pub(crate) fn with_period(self, period: Period) -> Result<Lock> {
+        let (info, length) = (self.info(), period.length());
+        let refused = if info.lease == Lease::Session {
+            Error::unsupported(
+                "a lease belongs to a session here, so no slot can be kept once its process has ended",
+            )
+        } else if length > info.max_ttl {
+            let most = info.max_ttl;
+            Error::invalid(format!(
+                "the period {length:?} is longer than this backend's longest ttl, {most:?}"
+            ))
+        } else if self.reentrant.is_some() {
+            Error::invalid("a reentrant lock can't be held once per period: its last guard releases it")
+        } else {
+            return Ok(Lock { terms: Terms { period: Some(period), ..self.terms }, ..self });
+        };
+        Err(self.at("build", refused))
     }
 
     /// Returns this lock with a wait of at most `most`.

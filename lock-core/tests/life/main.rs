@@ -9,6 +9,7 @@ mod events;
 mod handed_over;
 mod leaving;
 mod looking;
+mod once;
 mod recorded;
 mod reentrant;
 mod renewing;

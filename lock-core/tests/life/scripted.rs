@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::driver::{
     Attempt, Busy, Claim, Driver, Entry, Fencing, Finding, Grant, Info, Inspection, Lease, RandomSource,
-    Release, Renewal, Request, Revocation, Revoked, Time, Timer, Wakes, Watched,
+    Release, Renewal, Request, Revocation, Revoked, Time, Timer, UnixTime, Wakes, Watched,
 };
 use lock_core::{
     Client, Clock, Effect, Error, FencingToken, Instant, Name, Options, OwnerBytes, Random, Result,
@@ -94,6 +94,9 @@ pub(crate) struct Script {
     pub(crate) revokes: Mutex<VecDeque<Step<Revoked>>>,
     /// The answers to `init`; if there are none, there is nothing to do.
     pub(crate) inits: Mutex<VecDeque<Step<String>>>,
+    /// How far the server's time is ahead of the client's clock, in microseconds; if there are no steps, the server tells
+    /// no time.
+    pub(crate) times: Mutex<VecDeque<Step<i64>>>,
     /// What an inspection shows.
     pub(crate) shown: Mutex<Shown>,
     /// What leases belong to: to each lock, unless the test sets this before it opens its client.
@@ -269,6 +272,16 @@ impl Claim for ScriptedClaim {
 
     async fn release(&mut self) -> Result<Release> {
         self.script.step(&self.clock, "release".into(), &self.script.releases).await
+    }
+
+    async fn server_time(&mut self) -> Result<UnixTime> {
+        if self.script.times.lock().expect("no panic under it").is_empty() {
+            return Err(Error::unsupported("it tells no time"));
+        }
+        // Read as early as it may be.
+        let now = i64::try_from(self.clock.now().since_origin().as_micros()).expect("a test is short");
+        let ahead = self.script.step(&self.clock, "time".into(), &self.script.times).await?;
+        Ok(UnixTime::from_micros(now + ahead))
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Call, Claim, Release, Renewal, Request, Watched};
+use lock_core::driver::{Attempt, Call, Claim, Release, Renewal, Request, UnixTime, Watched};
 use lock_core::{Effect, Error, Instant, Result};
 
 use super::members::Members;
@@ -217,5 +217,11 @@ impl Claim for ClusterClaim {
             self.claim.tell_at(&self.home);
         }
         outcome
+    }
+
+    async fn server_time(&mut self) -> Result<UnixTime> {
+        let call = &self.claim.call();
+        self.go_home();
+        redirected!(self, server_time_within(call))
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_conformance::harness::{
     Age, Count, Durable, Forget, Identity, IdleConnection, Interrupt, LockProgram, OneTrip, OwnServer,
-    OwnServers, Processes, Promise, Replays, Residue, Rises, ServerClocks, ThroughProxy,
+    OwnServers, Processes, Promise, Replays, Residue, Rises, ServerClocks, ThroughProxy, ToldTime,
 };
 use lock_conformance::{Ability, Data, Harness, Missing, Verdict};
 use lock_core::driver::{Fair, Lease};
@@ -175,6 +175,10 @@ impl<T: Topology> Harness for SeveralServers<T> {
 
     fn grants_in_one_trip(&self) -> std::result::Result<OneTrip, Missing> {
         Ok(OneTrip)
+    }
+
+    fn tells_its_time(&self) -> std::result::Result<ToldTime, Missing> {
+        Ok(ToldTime)
     }
 
     fn keeps_idle_connections(&self) -> std::result::Result<IdleConnection, Missing> {

@@ -49,6 +49,11 @@ impl From<String> for Statement {
     }
 }
 
+/// Reads the server's time alone.
+pub(super) fn time() -> Statement {
+    format!("SELECT {NOW} AS now").into()
+}
+
 /// The statements on one table.
 #[derive(Clone, Debug)]
 pub(crate) struct Statements {

@@ -13,7 +13,7 @@ use super::errors::{self, Code};
 use super::schema::{self, Made};
 use super::server::Server;
 use super::settings::MySql;
-use super::statements::Statements;
+use super::statements::{self, Statements};
 use super::waiter::Waiter;
 use super::{check, sweep};
 use crate::row::{self, Row};
@@ -203,6 +203,11 @@ impl Table for MySqlTable {
             (Some(_), When::Now) => Revoked::Free,
             (Some(left), When::HoldersDeadline) => Revoked::FreeIn(left),
         })
+    }
+
+    async fn time(&self, call: &Call) -> Result<i64> {
+        let answer = self.pool.ask(call, Purpose::Maintain, |_| statements::time()).await?;
+        answer.now.ok_or(sqlx::Error::RowNotFound).map_err(errors::reading)
     }
 
     async fn listen(&self, call: &Call, key: &Key, _: &Name) -> Result<Option<Box<dyn Listener>>> {

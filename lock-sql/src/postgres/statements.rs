@@ -13,6 +13,9 @@ macro_rules! now {
 }
 pub(super) use now;
 
+/// The server's time alone.
+pub(super) const TIME: &str = concat!("SELECT ", now!());
+
 /// The statements for one table.
 #[derive(Debug)]
 pub(crate) struct Statements {

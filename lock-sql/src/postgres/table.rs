@@ -252,6 +252,12 @@ impl Table for PostgresTable {
         Ok(read_left(row)?.map_or(Revoked::Free, Revoked::FreeIn))
     }
 
+    async fn time(&self, call: &Call) -> Result<i64> {
+        let text: Arc<str> = statements::TIME.into();
+        let answer = self.pool.ask(call, Purpose::Maintain, move |_| Statement::new(&text)).await?;
+        answer.now.ok_or(sqlx::Error::RowNotFound).map_err(errors::reading)
+    }
+
     async fn listen(&self, call: &Call, key: &Key, name: &Name) -> Result<Option<Box<dyn Listener>>> {
         if self.sessions.are_pooled() {
             return Ok(None);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_conformance::harness::{
     Age, ClockedServer, Count, Durable, Forget, IdleConnection, Interrupt, LockProgram, OneTrip, OwnServer,
-    OwnServers, Processes, Promise, Replays, Residue, ServerClocks, ThroughProxy,
+    OwnServers, Processes, Promise, Replays, Residue, ServerClocks, ThroughProxy, ToldTime,
 };
 use lock_conformance::{Ability, Harness, Missing};
 use lock_core::{Client, Options, Result};
@@ -92,6 +92,10 @@ impl<B: Backend> Harness for OnServer<B> {
 
     fn grants_in_one_trip(&self) -> Result<OneTrip, Missing> {
         self.backend.grants_in_one_trip()
+    }
+
+    fn tells_its_time(&self) -> Result<ToldTime, Missing> {
+        self.backend.tells_its_time()
     }
 
     fn keeps_idle_connections(&self) -> Result<IdleConnection, Missing> {

@@ -16,6 +16,7 @@ mod liveness;
 mod model;
 mod names;
 mod network;
+mod once;
 mod outage;
 mod polling;
 mod processes;
@@ -49,6 +50,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
         outage::CASES,
         processes::CASES,
         liveness::CASES,
+        once::CASES,
         #[cfg(unix)]
         inherited::CASES,
     ]

@@ -28,6 +28,15 @@ impl IdleConnection {
     pub const WHAT: &'static str = "use a connection that was silent for a long time";
 }
 
+/// The server tells the time by which its leases end, counted from 1970.
+#[derive(Clone, Copy, Debug)]
+pub struct ToldTime;
+
+impl ToldTime {
+    /// What the suite cannot do where this is not true.
+    pub const WHAT: &'static str = "read the clock by which the server ends leases";
+}
+
 /// Servers that belong to one case keep acknowledged data over a kill.
 #[derive(Clone, Copy, Debug)]
 pub struct Durable;

@@ -9,6 +9,7 @@ mod looks;
 mod loss;
 #[cfg(target_os = "linux")]
 mod namespace;
+mod once;
 mod output;
 mod own_file;
 mod secrecy;
@@ -40,6 +41,7 @@ pub(crate) fn main() {
         ends::CASES,
         waits::CASES,
         terms::CASES,
+        once::CASES,
         loss::CASES,
         breaking::CASES,
         watch::CASES,

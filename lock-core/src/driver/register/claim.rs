@@ -16,6 +16,7 @@ use crate::driver::{
 };
 use crate::ending::LossReason;
 use crate::error::{Effect, Error, Result};
+use crate::period::UnixTime;
 use crate::token::FencingToken;
 
 #[derive(Debug)]
@@ -140,6 +141,18 @@ impl<R: Registers> Claim for RegisterClaim<R> {
             }
             Settled::Left(_) => Ok(Release::NotHeld),
         }
+    }
+
+    async fn server_time(&mut self) -> Result<UnixTime> {
+        let Some(epoch) = R::EPOCH else {
+            return Err(Error::unsupported(
+                "this server's times don't count from a known moment, so it can't keep locks once per period",
+            ));
+        };
+        let call = self.call();
+        let told = self.server.slot.get(&call).await?.ask_time(&call).await?;
+        // At a moment before the question, the estimate is what the server told.
+        Ok(UnixTime::from_micros(told.at(call.began()).saturating_sub(epoch)))
     }
 }
 

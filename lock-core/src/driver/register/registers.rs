@@ -34,6 +34,10 @@ pub trait Registers: Connect + fmt::Debug {
     /// than this. Zero if stamps are exact.
     const RESOLUTION: Duration = Duration::from_micros(1);
 
+    /// What the server's clock showed at the beginning of 1970 (UTC), if its times count from a known moment. Without
+    /// it, no lock can be held once per period.
+    const EPOCH: Option<i64> = None;
+
     /// Returns what this server guarantees and can do, as [`Driver::info`](crate::driver::Driver::info).
     fn info(&self) -> Arc<Info>;
 

@@ -44,3 +44,15 @@ async fn what_the_server_needs_once_is_made_by_init() {
     assert_eq!(us.0.init(PATIENCE).await.unwrap(), "made a shelf");
     assert_eq!(us.0.info().backend, "shelf");
 }
+
+/// Neither the estimate of an hour ago nor a guess of the present.
+#[tokio::test(start_paused = true)]
+async fn the_time_counts_from_1970_and_was_read_during_the_call() {
+    let shelf = Shelf::numbered().with_rate(990_000);
+    let mut claim = Us::on(&shelf).claim();
+    assert_eq!(release(&mut claim).await, Release::NotHeld);
+    shelf.clock.sleep(Duration::from_secs(3600)).await;
+    let before = shelf.now();
+    let told = claim.server_time().await.expect("the server answers").as_micros() + shelf::EPOCH;
+    assert!((before..=shelf.now()).contains(&told), "{before}, then {told}");
+}

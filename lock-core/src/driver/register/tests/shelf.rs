@@ -11,6 +11,8 @@ use crate::error::Effect;
 pub(super) const TRIP: Duration = ms(5);
 /// The server's time when our clock begins, in microseconds.
 const START: i64 = 1_700_000_000_000_000;
+/// What its clock showed at the beginning of 1970.
+pub(super) const EPOCH: i64 = 1_000_000;
 
 /// What happens to a replacement. One without a fault is done and answered.
 #[derive(Clone, Copy)]
@@ -180,6 +182,8 @@ impl Connect for Shelf {
 #[async_trait]
 impl Registers for Shelf {
     type Revision = Revision;
+
+    const EPOCH: Option<i64> = Some(EPOCH);
 
     fn info(&self) -> Arc<Info> {
         let and = "nothing else".to_owned();
