@@ -167,7 +167,7 @@ mod tests {
         profile.learn_wakes(Wakes::Polled);
         profile.learn(&Facts::default());
         assert_eq!((profile.get().wakes, profile.get().server.as_str()), (Wakes::Polled, "h:1 (database 2)"));
-        assert!(profile.get().fencing.to_string().contains("3600s"));
+        assert!(profile.get().fencing.to_string().contains("1 h"));
         assert!(profile.get().data_loss.contains("unknown"));
     }
 

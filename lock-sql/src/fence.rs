@@ -61,8 +61,9 @@ mod tests {
         let program = include_str!("../../conformance/foreign/sql-fences/src/tokio_postgres.rs");
         let (_, behind) = page.split_once("```text\n").expect("it shows a transaction");
         let (shown, _) = behind.split_once("```").expect("the example ends");
-        let lines = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
-        assert!(lines(program).contains(lines(shown).trim()), "{shown}");
+        // The page has other line breaks: its code is indented less.
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words(program).contains(&words(shown)), "{shown}");
     }
 
     /// The guide shows the statements to users that don't have this crate.
