@@ -5,16 +5,16 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> onelock::Result<()> {
-//! // For another server, change the URL, for example to "redis://localhost", and enable the feature of this crate.
+//! // Another server is another URL and a feature, for example "redis://localhost".
 //! let client = onelock::connect("memory://").await?;
-//! let lock = client.lock("nightly-report").ttl(Duration::from_secs(30)).wait(Duration::from_secs(10)).build()?;
+//! let lock = client.lock("nightly-report").wait(Duration::from_secs(10)).build()?;
 //!
-//! // Waits for its turn and renews the lock while the work runs. Stops the work if the lock is lost, and releases it
-//! // at the end.
+//! // Waits for its turn, renews while the work runs, drops the work if the lock
+//! // is lost, releases at the end.
 //! let report = lock.run(async |guard| format!("written with token {}", guard.token())).await?;
 //! println!("{report}");
 //!
-//! // Or without waiting: takes the lock only if it is free, as in a cron job that must not run twice.
+//! // Or without waiting: only if the lock is free, as in a cron job.
 //! match lock.try_acquire().await? {
 //!     Some(guard) => {
 //!         println!("the lock is ours for at least {:?}", guard.valid_for());
@@ -34,20 +34,20 @@
 //! Each server has a feature of this crate, URL schemes ([`SCHEMES`] has all), and a [module](#modules) with its own
 //! options and a description.
 //!
-//! | feature | what it adds |
-//! |---|---|
-//! | `memory` | `memory://`, `memory+queue://`, `memory+register://`: locks of one process, for tests. On by default |
-//! | `redis` | `redis://`, `valkey://`, `unix://`, `redis+sentinel://`, `redis+cluster://`: Redis or Valkey |
-//! | `redlock` | `redlock://`: a majority of independent Redis or Valkey |
-//! | `postgres` | `postgres://`: PostgreSQL |
-//! | `mysql` | `mysql://`, `mariadb://`: MySQL or MariaDB |
-//! | `sqlite` | `sqlite:`: a file, for the processes of one machine |
-//! | `mongodb`, `mongodb-srv` | `mongodb://`; `mongodb+srv://` too: MongoDB |
-//! | `etcd` | `etcd://`: etcd. The build needs `protoc` |
-//! | `zk` | `zk://`: ZooKeeper |
-//! | `all-servers` | all of these |
-//! | `tls`, `zk-tls` | encrypted connections (`rediss://`, `?ca=`); for ZooKeeper, `zks://` |
-//! | `metrics` | counters, gauges and histograms |
+//! | feature | URLs | server |
+//! |---|---|---|
+//! | `memory` (on by default) | `memory://`, `memory+queue://`, `memory+register://` | none: locks of one process, for tests |
+//! | `redis` | `redis://`, `valkey://`, `unix://`, `redis+sentinel://`, `redis+cluster://` | Redis or Valkey |
+//! | `redlock` | `redlock://` | a majority of independent Redis or Valkey |
+//! | `postgres` | `postgres://` | PostgreSQL |
+//! | `mysql` | `mysql://`, `mariadb://` | MySQL or MariaDB |
+//! | `sqlite` | `sqlite:` | none: a file, for the processes of one machine |
+//! | `mongodb` | `mongodb://`; with `mongodb-srv` also `mongodb+srv://` | MongoDB |
+//! | `etcd` | `etcd://` | etcd; the build needs `protoc` |
+//! | `zk` | `zk://` | ZooKeeper |
+//!
+//! `all-servers` is all of these. `tls` adds encrypted connections (`rediss://`, `?ca=`), and `zk-tls` those to ZooKeeper
+//! (`zks://`). `metrics` adds counters, gauges and histograms.
 //!
 //! [Which server to take](https://github.com/onelock/onelock/blob/main/docs/guide/choose.md), and
 //! [the URL's parameters](https://github.com/onelock/onelock/blob/main/docs/guide/connect.md).
