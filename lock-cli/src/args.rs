@@ -1,15 +1,23 @@
 //! The arguments of the program.
 
+mod hold;
 mod refusal;
 mod run;
 mod server;
+mod steps;
+mod terms;
+mod voice;
 
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 use onelock::Name;
 
+pub(crate) use hold::Hold;
 pub(crate) use run::{Run, Waiting};
 pub(crate) use server::Server;
+pub(crate) use steps::{Acquire, Parent, Release};
+pub(crate) use terms::Terms;
+pub(crate) use voice::Voice;
 
 /// Runs a command while holding a lock, and inspects or breaks locks.
 #[derive(Debug, Parser)]
@@ -22,6 +30,9 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Run(Run),
+    Hold(Hold),
+    Acquire(Acquire),
+    Release(Release),
     Status(Status),
     Break(Break),
     Info(Info),
@@ -36,6 +47,7 @@ const EXAMPLES: &str = "\
 Examples:
   lock run --name nightly-report -- ./report.sh
   lock run --on redis://localhost --name deploy --no-wait -- ./deploy.sh || echo \"not now\"
+  eval \"$(lock acquire deploy)\"; ./build; ./deploy.sh; lock release deploy
   lock status nightly-report
   lock break nightly-report --yes
 
@@ -98,10 +110,15 @@ pub(crate) struct Info {
 
 /// Checks whether the server can be reached, is prepared for locks, and lets this user take locks.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit status: 0, or 69 if locks will not work on this server.")]
+#[command(
+    after_help = "Exit status: 0, or 69 if locks will not work on this server. With --strict also 69 if they are weak."
+)]
 pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) server: Server,
+    /// Fail also for a warning, for what the server does not say, and if the server may forget a lock or a token
+    #[arg(long)]
+    pub(crate) strict: bool,
     /// Print one JSON object for each finding
     #[arg(long)]
     pub(crate) json: bool,

@@ -52,7 +52,7 @@ fn status_json(name: &str, inspection: &Inspection) -> Value {
     })
 }
 
-fn entry_json(entry: &Entry) -> Value {
+pub(crate) fn entry_json(entry: &Entry) -> Value {
     json!({
         "owner": entry.owner.to_string(),
         "label": entry.label,
@@ -62,7 +62,7 @@ fn entry_json(entry: &Entry) -> Value {
     })
 }
 
-fn millis(duration: Duration) -> u64 {
+pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 

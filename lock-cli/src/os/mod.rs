@@ -3,12 +3,17 @@
 #[cfg(unix)]
 mod unix;
 #[cfg(unix)]
-pub(crate) use unix::{Deadline, Process, Signals, inner_call, outlive_full_files};
+pub(crate) use unix::{
+    Deadline, Process, Signal, Signals, close_stderr, detach, fail_instead_of_stopping, inner_call,
+    outlive_full_files, own_program,
+};
 
 #[cfg(not(unix))]
 mod other;
 #[cfg(not(unix))]
-pub(crate) use other::{Deadline, Process, Signals, inner_call, outlive_full_files};
+pub(crate) use other::{
+    Deadline, Process, Signal, Signals, fail_instead_of_stopping, inner_call, outlive_full_files,
+};
 
 /// What happened to the command's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use onelock::{Clock, Ending, Guard, Instant};
 
-use super::LAST_REQUESTS;
+use crate::acquisition::LAST_REQUESTS;
 use crate::os::Signals;
 use crate::print;
 
@@ -15,7 +15,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// The outcome of the release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Release {
+pub(crate) enum Release {
     /// The lock was held until its release.
     InTime,
     /// The lock was lost before, or the server could not be asked whether it was.
@@ -33,7 +33,7 @@ pub(super) enum Release {
 ///
 /// When the shortest time is over, a signal changes nothing if the server answers. If the server does not answer, the
 /// signal limits the wait for it to a short time; without a signal, a release may take until the lease ends.
-pub(super) async fn release(
+pub(crate) async fn release(
     guard: Guard,
     kept_until: Option<Instant>,
     clock: &Clock,

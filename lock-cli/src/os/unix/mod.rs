@@ -11,6 +11,7 @@
 
 mod channel;
 mod deadline;
+mod detach;
 mod exec;
 mod group;
 mod orphans;
@@ -30,14 +31,15 @@ use rustix::process::{self, Pid};
 use rustix::termios;
 
 pub(crate) use self::deadline::Deadline;
-pub(crate) use self::signals::{Signal, Signals, outlive_full_files};
+pub(crate) use self::detach::{close_stderr, detach};
+pub(crate) use self::signals::{Signal, Signals, fail_instead_of_stopping, outlive_full_files};
 
 use self::channel::{Channel, Order, Report, send_with};
 use self::orphans::Orphans;
 use self::terminal::{LockGroup, Modes, Stop};
 use super::Event;
 use crate::exit::{Exit, Failure};
-use crate::print;
+use crate::{keeper, print};
 
 /// The command, as `lock` sees it. Only the watcher signals and reaps it.
 #[derive(Debug)]
@@ -216,6 +218,7 @@ pub(crate) fn inner_call(mut args: impl Iterator<Item = OsString>) -> Option<Res
     match args.next()?.to_str()? {
         watcher::WATCH => Some(watcher::watch(args)),
         exec::BECOME => Some(Err(exec::become_command(args))),
+        keeper::KEEP => Some(keeper::keep()),
         _ => None,
     }
 }
@@ -226,7 +229,7 @@ fn number(arg: OsString) -> Option<Pid> {
 }
 
 /// Returns the path of the running program. On Linux this path leads to it even if its file was replaced.
-fn own_program() -> io::Result<PathBuf> {
+pub(crate) fn own_program() -> io::Result<PathBuf> {
     match cfg!(any(target_os = "linux", target_os = "android")) {
         true => Ok(PathBuf::from("/proc/self/exe")),
         false => std::env::current_exe(),
