@@ -111,12 +111,13 @@ pub(crate) struct Info {
 /// Checks whether the server can be reached, is prepared for locks, and lets this user take locks.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit status: 0, or 69 if locks will not work on this server. With --strict also 69 if they are weak."
+    after_help = "Exit status: 0, or 69 if locks will not work on this server. With --strict also 69 if they will be weak."
 )]
 pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) server: Server,
-    /// Fail also for a warning, for what the server does not say, and if the server may forget a lock or a token
+    /// Fail also for what only weakens locks (warning), such as a server that may forget them, and for what the server
+    /// does not say (unknown)
     #[arg(long)]
     pub(crate) strict: bool,
     /// Print one JSON object for each finding

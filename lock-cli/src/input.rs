@@ -12,11 +12,13 @@ use crate::os;
 pub(crate) struct Input(watch::Receiver<bool>);
 
 impl Input {
-    /// Starts to read. What is read is thrown away.
+    /// Starts to read. What is read is thrown away. If stdin is at its end already, that is known at once.
     pub(crate) fn watch() -> Input {
-        let (closed, receiver) = watch::channel(false);
+        // A job in the background of a shell can't read the terminal, and is ended by a signal. If this fails, such a
+        // job is stopped.
+        let _: io::Result<()> = os::fail_instead_of_stopping();
+        let (closed, receiver) = watch::channel(os::stdin_is_ready() && matches!(read(), Ok(0)));
         thread::spawn(move || {
-            // A job in the background of a shell can't read the terminal. It is ended by a signal.
             if read_to_end().is_ok() {
                 closed.send_replace(true);
             }
@@ -33,14 +35,16 @@ impl Input {
 }
 
 fn read_to_end() -> io::Result<()> {
-    os::fail_instead_of_stopping()?;
-    let mut bytes = [0; 4096];
     loop {
-        match io::stdin().read(&mut bytes) {
+        match read() {
             Ok(0) => return Ok(()),
             Ok(_) => {}
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
             Err(e) => return Err(e),
         }
     }
+}
+
+fn read() -> io::Result<usize> {
+    io::stdin().read(&mut [0; 4096])
 }

@@ -108,8 +108,12 @@ impl Check {
                 false => print::line(format!("{level:<8} {subject}: {message}"))?,
             }
         }
-        let bad = findings.iter().any(|finding| finding.level == Level::Bad);
-        Ok(if bad { Exit::Unavailable } else { Exit::Status(0) })
+        let failed = findings.iter().any(|finding| match finding.level {
+            Level::Good => false,
+            Level::Warning | Level::Unknown => self.strict,
+            Level::Bad => true,
+        });
+        Ok(if failed { Exit::Unavailable } else { Exit::Status(0) })
     }
 }
 

@@ -124,7 +124,7 @@ impl Client {
 
     fn start(driver: Arc<dyn Driver>, options: Options, home: Home) -> Client {
         let Options { clock, random, label, patience, observer, .. } = options;
-        let events = Arc::new(Events::new(driver.info().backend, observer));
+        let events = Arc::new(Events::new(driver.info().backend, observer, &clock));
         let task_count = home.task_count().clone();
         let shared = Shared {
             driver,

@@ -88,6 +88,11 @@ pub(crate) fn fail_instead_of_stopping() -> io::Result<()> {
     Ok(())
 }
 
+/// Returns false: here a read is not known to return at once.
+pub(crate) fn stdin_is_ready() -> bool {
+    false
+}
+
 /// Ctrl-C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Signal;

@@ -27,6 +27,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{self, Pid};
 use rustix::termios;
 
@@ -234,4 +235,11 @@ pub(crate) fn own_program() -> io::Result<PathBuf> {
         true => Ok(PathBuf::from("/proc/self/exe")),
         false => std::env::current_exe(),
     }
+}
+
+/// Whether a read from stdin returns at once: there is something to read, or it is at its end.
+pub(crate) fn stdin_is_ready() -> bool {
+    let input = stdin();
+    let mut polled = [PollFd::new(&input, PollFlags::IN)];
+    poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
 }

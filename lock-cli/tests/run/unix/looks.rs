@@ -24,6 +24,7 @@ pub(crate) const ON_SERVER: &[OnServer] = &[
     ("info says what the server guarantees", info),
     ("check says what is good and bad", check),
     ("check ends with 69 where locks will not work", check_unfit),
+    ("check --strict ends with 69 where locks are weak", check_weak),
     ("a server that needs nothing says so", schema),
     ("init makes what is missing, and says what that was", init_of_new_nodes),
 ];
@@ -102,6 +103,23 @@ fn check_unfit(server: &Owned) {
     run(&url, "unfit", &["--no-wait"], "true").finish().expect(69, &[]);
 }
 
+/// The server of the tests keeps nothing over a restart.
+fn check_weak(server: &Owned) {
+    let weak = on(server, &["check", "--strict"]);
+    assert_eq!((weak.status, weak.stderr.as_str()), (69, ""), "{weak:?}");
+    assert!(weak.stdout.contains("\nwarning  persistence: a restart loses everything"), "{weak:?}");
+    let info = on(server, &["info"]);
+    assert!(info.stdout.contains("a restart loses everything"), "info calls it weak, too: {info:?}");
+    let mut admin = connection(server);
+    for (setting, value) in [("appendonly", "yes"), ("appendfsync", "always"), ("maxmemory-policy", "noeviction")] {
+        redis::cmd("CONFIG").arg("SET").arg(setting).arg(value).exec(&mut admin).unwrap();
+    }
+    let strong = on(server, &["check", "--strict", "--json"]);
+    let findings = json(&strong);
+    assert!(findings.iter().all(|finding| finding["level"] == "good"), "{findings:?}");
+    assert_eq!(strong.status, 0, "{strong:?}");
+}
+
 /// On new nodes of Redlock: until an operator declares them new, none of them votes.
 fn init_of_new_nodes(first: &Owned) {
     let (second, third) = (redis(), redis());
@@ -177,7 +195,7 @@ fn installation() {
 fn no_server() {
     // A reserved port on which no server runs.
     for call in
-        [&["status", "n"] as &[&str], &["info"], &["check"], &["init", "--yes"], &["break", "n", "--yes"]]
+        [&["status", "n"] as &[&str], &["info"], &["check"], &["check", "--strict"], &["init", "--yes"], &["break", "n", "--yes"]]
     {
         let done = lock(call).env("LOCK_URL", "redis://127.0.0.1:1").finish();
         done.expect(69, &["127.0.0.1:1"]);

@@ -55,8 +55,12 @@ fn wait_over(server: &Owned) {
     let holder = hold(server, "wait-over", &[]);
     let done = run(server.url(), "wait-over", &["--wait", "2s"], "echo ran").finish();
     done.expect(75, &["\"wait-over\" not acquired within 2s: held by", &format!(" pid {} sh", holder.id())]);
-    // While it waited it printed nothing: stderr is no terminal, and output may be sent as mail.
-    assert_eq!(done.stderr.lines().count(), 1, "{done:?}");
+    // While it waited it said one line.
+    assert_eq!(done.stderr.lines().count(), 2, "{done:?}");
+    let first = done.stderr.lines().next().unwrap();
+    let address = server.url().trim_start_matches("redis://").trim_end_matches('/');
+    assert!(first.starts_with(&format!("lock: waiting for \"wait-over\" on redis {address}: held by ")), "{first}");
+    assert!(first.contains(&format!(" pid {} sh for ", holder.id())), "{first}");
     assert_eq!(done.stdout, "");
     assert!(done.lasted >= Duration::from_secs(2), "{done:?}");
     assert_in_time!(done.took < Duration::from_secs(6), "{done:?}");
@@ -69,7 +73,7 @@ fn wait_granted(server: &Owned) {
     holder.signal(Signal::TERM);
     holder.finish().expect(143, &[]);
     let done = waiter.finish();
-    assert_eq!((done.status, done.stdout.as_str(), done.stderr.as_str()), (0, "mine\n", ""));
+    assert_eq!((done.status, done.stdout.as_str()), (0, "mine\n"), "{done:?}");
 }
 
 fn for_ever(server: &Owned) {
@@ -139,7 +143,7 @@ fn keys(server: &Owned, name: &str) -> Vec<String> {
 }
 
 /// Whether a client listens for a release of this lock.
-fn waits(server: &Owned, name: &str) -> bool {
+pub(crate) fn waits(server: &Owned, name: &str) -> bool {
     let channels: Vec<String> =
         redis::cmd("PUBSUB").arg("CHANNELS").arg(format!("*{name}*")).query(&mut connection(server)).unwrap();
     !channels.is_empty()
