@@ -13,7 +13,7 @@ use crate::args::{Run, Voice};
 use crate::child::{self, Ended, Margins};
 use crate::event::{Event, with_troubles};
 use crate::exit::{Exit, Failure};
-use crate::os::{Process, Signals};
+use crate::os::{Process, ServiceManager, Signals};
 use crate::print::{self, Lines};
 
 impl Run {
@@ -81,6 +81,9 @@ impl Run {
             guard = acquisition.acquire(&lock, &server) => guard?,
         };
         let granted = clock.now();
+        if let Some(manager) = ServiceManager::of_this_process() {
+            manager.tell(&format!("STATUS=holds {:?} on {server}", guard.name()));
+        }
         if let Some(lines) = lines {
             lines.say(Event::Held { token: guard.token(), valid_for: guard.valid_for() }.json(&self.name));
         }

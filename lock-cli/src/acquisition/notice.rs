@@ -10,12 +10,16 @@ use onelock::{Clock, Entry, Guard, Instant, Lock};
 use self::live::LiveLine;
 use crate::args::Voice;
 use crate::event::Event;
+use crate::os::ServiceManager;
 use crate::print::{self, Lines, in_words};
 
 /// The wait before the first line. A line that disappears sooner can't be read.
 const FIRST: Duration = Duration::from_millis(300);
 /// The pause between two lines of a log.
 const EACH_IN_A_LOG: Duration = Duration::from_secs(60);
+/// The pause between two messages to the service manager, and how long it then waits for the next one.
+const EACH_TO_THE_SERVICE: Duration = Duration::from_secs(20);
+const SERVICE_WAITS: Duration = Duration::from_secs(60);
 
 /// How users are told of a wait.
 #[derive(Clone, Debug)]
@@ -53,6 +57,7 @@ impl Notice {
             biased;
             outcome = acquire => outcome,
             never = self.tell(lock, server, clock) => never,
+            never = tell_service(lock, server, clock) => never,
         }
     }
 
@@ -120,6 +125,23 @@ impl Outage<'_> {
             Notice::Log | Notice::Live => print::note(format!("waiting for the server: {error}")),
             Notice::Events(lines) => lines.say(Event::Unreachable { error }.without_a_name()),
         }
+    }
+}
+
+/// Tells the service manager, if one has started this program, what is waited for, so that it doesn't take the wait for
+/// a start that hangs.
+async fn tell_service<T>(lock: &Lock, server: &str, clock: &Clock) -> T {
+    let Some(manager) = ServiceManager::of_this_process() else { return std::future::pending().await };
+    let name = lock.name();
+    loop {
+        // First without a look at the lock, which may take its time.
+        manager.tell(&format!(
+            "STATUS=waiting for {name:?} on {server}\nEXTEND_TIMEOUT_USEC={}",
+            SERVICE_WAITS.as_micros()
+        ));
+        let seen = Seen::now(lock).await.text().replace(char::is_control, " ");
+        manager.tell(&format!("STATUS=waiting for {name:?} on {server}: {seen}"));
+        clock.sleep(EACH_TO_THE_SERVICE).await;
     }
 }
 

@@ -4,7 +4,7 @@
 mod unix;
 #[cfg(unix)]
 pub(crate) use unix::{
-    Deadline, Process, Signal, Signals, close_stderr, detach, fail_instead_of_stopping, inner_call,
+    Deadline, Process, ServiceManager, Signal, Signals, close_stderr, detach, fail_instead_of_stopping, inner_call,
     outlive_full_files, own_program, stdin_is_ready,
 };
 
@@ -12,7 +12,7 @@ pub(crate) use unix::{
 mod other;
 #[cfg(not(unix))]
 pub(crate) use other::{
-    Deadline, Process, Signal, Signals, fail_instead_of_stopping, inner_call, outlive_full_files, stdin_is_ready,
+    Deadline, Process, ServiceManager, Signal, Signals, fail_instead_of_stopping, inner_call, outlive_full_files, stdin_is_ready,
 };
 
 /// What happened to the command's process.

@@ -15,6 +15,7 @@ mod detach;
 mod exec;
 mod group;
 mod orphans;
+mod service;
 mod signals;
 mod terminal;
 mod watcher;
@@ -33,6 +34,7 @@ use rustix::termios;
 
 pub(crate) use self::deadline::Deadline;
 pub(crate) use self::detach::{close_stderr, detach};
+pub(crate) use self::service::ServiceManager;
 pub(crate) use self::signals::{Signal, Signals, fail_instead_of_stopping, outlive_full_files};
 
 use self::channel::{Channel, Order, Report, send_with};

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -61,6 +62,12 @@ impl Call {
 
     pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Call {
         self.command.env(name, value);
+        self
+    }
+
+    /// Runs the call in this folder.
+    pub(crate) fn within(mut self, folder: &Path) -> Call {
+        self.command.current_dir(folder);
         self
     }
 

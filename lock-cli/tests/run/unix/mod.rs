@@ -13,6 +13,7 @@ mod loss;
 mod namespace;
 mod output;
 mod own_file;
+mod recipes;
 mod secrecy;
 mod signals;
 mod steps;
@@ -67,7 +68,7 @@ pub(crate) fn main() {
     trials.extend(judged_on(&Redis, on_server));
     trials.extend(judged_on(
         &Redis,
-        examples::CASES.iter().map(|&(name, case)| (name, move || case(&redis()))),
+        examples::CASES.iter().chain(recipes::CASES).map(|&(name, case)| (name, move || case(&redis()))),
     ));
     // They use unshare(1) of util-linux.
     #[cfg(target_os = "linux")]

@@ -1,5 +1,6 @@
 //! Waiting for the lock, or not.
 
+use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 use lock_conformance::{Data, assert_in_time};
@@ -7,7 +8,7 @@ use lock_test_servers::Owned;
 use rustix::process::Signal;
 
 use super::OnServer;
-use super::call::{Running, eventually, run};
+use super::call::{LIMIT, Running, eventually, run};
 
 pub(crate) const CASES: &[OnServer] = &[
     ("--no-wait gives 75 and names the holder", no_wait),
@@ -17,6 +18,7 @@ pub(crate) const CASES: &[OnServer] = &[
     ("a signal ends the wait and leaves nothing behind", withdrawn),
     ("a signal that comes with the grant leaves nothing behind either", withdrawn_when_granted),
     ("with --wait a server that comes late is good enough", late_server),
+    ("a service manager is told of the wait", service),
 ];
 
 /// Holds the lock until it is signalled.
@@ -135,6 +137,29 @@ fn late_server(server: &Owned) {
     let waiter = run(server.url(), "late", &["--wait", "20s"], "echo ran").start();
     server.restart(Data::Kept).unwrap();
     assert_eq!(waiter.finish().stdout, "ran\n");
+}
+
+/// As systemd listens to a service with Type=notify.
+fn service(server: &Owned) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notify");
+    let manager = UnixDatagram::bind(&path).unwrap();
+    manager.set_read_timeout(Some(LIMIT)).unwrap();
+    let told = || {
+        let mut bytes = [0; 4096];
+        let read = manager.recv(&mut bytes).unwrap();
+        String::from_utf8(bytes[..read].to_vec()).unwrap()
+    };
+    let holder = hold(server, "service", &["--label", "the first"]);
+    let waiter = run(server.url(), "service", &["--quiet"], "exit 3").env("NOTIFY_SOCKET", &path).start();
+    let first = told();
+    assert!(first.starts_with("STATUS=waiting for \"service\" on redis 127.0.0.1:"), "{first}");
+    assert!(first.ends_with("\nEXTEND_TIMEOUT_USEC=60000000"), "{first}");
+    let second = told();
+    assert!(second.contains(": held by the first for "), "{second}");
+    holder.signal(Signal::TERM);
+    waiter.finish().expect(3, &[]);
+    assert!(told().starts_with("STATUS=holds \"service\" on redis 127.0.0.1:"));
 }
 
 /// Returns the keys of this lock on the server.
