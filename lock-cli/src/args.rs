@@ -117,7 +117,7 @@ pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) server: Server,
     /// Fail also for what only weakens locks (warning), such as a server that may forget them, and for what the server
-    /// does not say (unknown)
+    /// does not say (unknown; not for the speed of its clock, which no single look shows)
     #[arg(long)]
     pub(crate) strict: bool,
     /// Print one JSON object for each finding

@@ -98,6 +98,9 @@ impl Info {
     }
 }
 
+/// What only a longer connection can know, and no call that looks once: how fast the server's clock runs.
+const SHOWN_BY_TIME: &str = "clock";
+
 impl Check {
     pub(crate) async fn carry_out(self) -> Result<Exit, Failure> {
         let findings = self.server.open(Options::default()).await?.check().await?;
@@ -110,7 +113,8 @@ impl Check {
         }
         let failed = findings.iter().any(|finding| match finding.level {
             Level::Good => false,
-            Level::Warning | Level::Unknown => self.strict,
+            Level::Warning => self.strict,
+            Level::Unknown => self.strict && finding.subject != SHOWN_BY_TIME,
             Level::Bad => true,
         });
         Ok(if failed { Exit::Unavailable } else { Exit::Status(0) })

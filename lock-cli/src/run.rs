@@ -4,7 +4,7 @@ pub(crate) mod release;
 
 use std::time::Duration;
 
-use onelock::{Client, DEFAULT_TTL, Guard, Label, Lock, LossReason, Options};
+use onelock::{Client, DEFAULT_TTL, Label, Lock, LossReason, Options};
 
 use self::release::Release;
 use crate::acquisition::held::{self, Place};

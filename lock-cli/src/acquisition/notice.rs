@@ -213,10 +213,11 @@ mod tests {
 
         let (lines, said) = Lines::collected();
         let acquire = lock.acquire();
-        let outcome = Notice::Events(lines).while_waiting(acquire, &lock, "memory", &clock).await;
+        let outcome = Notice::Events(lines.clone()).while_waiting(acquire, &lock, "memory", &clock).await;
         assert_eq!(outcome.unwrap_err().kind(), onelock::ErrorKind::Timeout);
         drop(guard);
 
+        lines.finish();
         let said: Vec<serde_json::Value> =
             said.try_iter().map(|line| serde_json::from_str(&line).unwrap()).collect();
         let minutes: Vec<u64> = said.iter().map(|line| line["waited_ms"].as_u64().unwrap() / 1000).collect();

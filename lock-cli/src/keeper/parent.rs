@@ -1,10 +1,12 @@
 //! The process for which a keeper holds its lock.
 
 use std::io;
+use std::thread;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{self, Pid};
+use tokio::sync::watch;
 
 use crate::args::Parent;
 use crate::exit::{Exit, Failure};
@@ -13,72 +15,87 @@ use crate::exit::{Exit, Failure};
 const EACH: Duration = Duration::from_millis(200);
 
 /// Tells when the parent has ended.
-#[derive(Debug)]
-pub(super) enum Watched {
-    /// By a descriptor of the process, which never means another one with the same number (pidfd_open(2)).
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    ByDescriptor(tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>),
-    ByLooks(Pid),
-    Never,
+#[derive(Clone, Debug)]
+pub(super) struct Watched {
+    ended: watch::Receiver<bool>,
+    /// So that a parent that does not exist never ends.
+    _sender: Option<std::sync::Arc<watch::Sender<bool>>>,
 }
 
 impl Watched {
-    /// Must be called within a tokio runtime, and while the caller of `lock acquire` is known to live.
+    /// Must be called while the caller of `lock acquire` is known to live: until then its number is not another's.
     pub(super) fn start(parent: Parent) -> Result<Watched, Failure> {
-        let Parent::Process(number) = parent else { return Ok(Watched::Never) };
+        let (sender, ended) = watch::channel(false);
+        let Parent::Process(number) = parent else {
+            return Ok(Watched { ended, _sender: Some(sender.into()) });
+        };
         let gone = || Failure::new(Exit::Usage, format!("there is no process {number} to be the parent"));
         let pid = i32::try_from(number).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
-        match Watched::of(pid) {
-            Ok(watched) => Ok(watched),
-            Err(Errno::SRCH) => Err(gone()),
-            Err(e) => Err(io::Error::from(e).into()),
-        }
-    }
-
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    fn of(pid: Pid) -> rustix::io::Result<Watched> {
-        use tokio::io::{Interest, unix::AsyncFd};
-
-        match process::pidfd_open(pid, process::PidfdFlags::empty()) {
-            Ok(descriptor) => Ok(AsyncFd::with_interest(descriptor, Interest::READABLE)
-                .map_or(Watched::ByLooks(pid), Watched::ByDescriptor)),
-            // A kernel before 5.3, or a system that emulates Linux.
-            Err(Errno::NOSYS) => Watched::by_looks(pid),
-            Err(e) => Err(e),
-        }
-    }
-
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    fn of(pid: Pid) -> rustix::io::Result<Watched> {
-        Watched::by_looks(pid)
-    }
-
-    fn by_looks(pid: Pid) -> rustix::io::Result<Watched> {
-        match lives(pid) {
-            true => Ok(Watched::ByLooks(pid)),
-            false => Err(Errno::SRCH),
-        }
+        let process = Process::of(pid).map_err(|e| match e {
+            Errno::SRCH => gone(),
+            e => io::Error::from(e).into(),
+        })?;
+        thread::spawn(move || {
+            process.wait();
+            sender.send_replace(true);
+        });
+        Ok(Watched { ended, _sender: None })
     }
 
     /// Waits until the parent has ended. Cancel safe.
     pub(super) async fn ended(&self) {
+        // An error means that the thread has ended, which it does only after a panic: then the parent counts as gone.
+        let _: Result<_, _> = self.ended.clone().wait_for(|ended| *ended).await.map(drop);
+    }
+}
+
+/// A process that is no child of this one.
+enum Process {
+    /// By a descriptor, which never means another process with the same number (pidfd_open(2)).
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    Descriptor(std::os::fd::OwnedFd),
+    Number(Pid),
+}
+
+impl Process {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn of(pid: Pid) -> rustix::io::Result<Process> {
+        match process::pidfd_open(pid, process::PidfdFlags::empty()) {
+            // A kernel before 5.3, or a system that emulates Linux.
+            Err(Errno::NOSYS) => Process::by_number(pid),
+            descriptor => descriptor.map(Process::Descriptor),
+        }
+    }
+
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    fn of(pid: Pid) -> rustix::io::Result<Process> {
+        Process::by_number(pid)
+    }
+
+    fn by_number(pid: Pid) -> rustix::io::Result<Process> {
+        if lives(pid) { Ok(Process::Number(pid)) } else { Err(Errno::SRCH) }
+    }
+
+    /// Blocks until the process has ended.
+    fn wait(&self) {
         match self {
             #[cfg(any(target_os = "linux", target_os = "android"))]
-            Watched::ByDescriptor(descriptor) => {
+            Process::Descriptor(descriptor) => {
+                use rustix::event::{PollFd, PollFlags, poll};
+
                 // The descriptor is readable when the process has ended, and never before.
-                let _: io::Result<_> = descriptor.readable().await.map(drop);
+                while poll(&mut [PollFd::new(descriptor, PollFlags::IN)], None) == Err(Errno::INTR) {}
             }
-            Watched::ByLooks(pid) => {
+            Process::Number(pid) => {
                 while lives(*pid) {
-                    tokio::time::sleep(EACH).await;
+                    thread::sleep(EACH);
                 }
             }
-            Watched::Never => std::future::pending().await,
         }
     }
 }
 
 fn lives(pid: Pid) -> bool {
     // A process of another user may not be signalled, but lives.
-    !matches!(process::test_kill_process(pid), Err(Errno::SRCH))
+    process::test_kill_process(pid) != Err(Errno::SRCH)
 }

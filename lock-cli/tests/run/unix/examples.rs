@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::WhereAllowed;
 use super::call::{Call, eventually, lock, program};
-use super::waits::connection;
+use super::waits::{connection, waits};
 use super::watch::SOON;
 
 pub(crate) const CASES: &[WhereAllowed] = &[
@@ -44,10 +44,14 @@ fn to_its_end(server: &Owned, example: &Example, steps: &str) {
     assert!(done.stdout.starts_with("step 1 with token 1"), "{done:?}");
     assert_eq!(done.stdout.lines().count(), 1, "{done:?}");
     assert!(!is_held(server, "ends"));
-    // It waits for its turn, and says on stderr for which.
-    let _holder = super::waits::hold(server, "ends", &["--max-hold", "2s"]);
-    let done = example.call(&["ends", steps]).finish();
-    done.expect(0, &["lock: waiting for \"ends\" on redis "]);
+    // It waits for its turn.
+    let holder = super::waits::hold(server, "ends", &["--label", "the first"]);
+    let waiting = example.call(&["ends", steps]).start();
+    eventually("the example waits", || waits(server, "ends"));
+    holder.signal(Signal::TERM);
+    holder.finish().expect(143, &[]);
+    assert!(waiting.line().starts_with("step 1 with token 1"));
+    waiting.finish().expect(0, &[]);
 }
 
 fn loses(server: &Owned, example: &Example) {

@@ -137,8 +137,8 @@ fn trouble(server: &Owned) {
             break line;
         }
     };
-    // A server that comes back too late has lost the race against the lease.
-    assert_in_time!(!line.starts_with("lost"), "{line}");
+    // If the server comes back too late, the lease has ended.
+    assert_in_time!(!line.starts_with("lost"), late by Duration::from_secs(6), "{line}");
     assert_eq!(line, "renewed");
     holder.close_stdin();
     let done = holder.finish();
