@@ -34,6 +34,8 @@ pub(crate) enum Verb {
     Acquire(Acquire),
     Release(Release),
     Status(Status),
+    List(List),
+    Watch(Watch),
     Break(Break),
     Info(Info),
     Check(Check),
@@ -67,6 +69,40 @@ pub(crate) struct Status {
     #[command(flatten)]
     pub(crate) server: Server,
     /// Print one JSON object; "waiters" is null if the server doesn't know the waiters
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Lists the locks that are held or waited for: holders, waiters, since when.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit status: 0, 64 if the server can't list its locks, 69 if it can't be reached or refuses."
+)]
+pub(crate) struct List {
+    /// What the names begin with; by default all locks are listed
+    #[arg(default_value = "", hide_default_value = true)]
+    pub(crate) prefix: String,
+    #[command(flatten)]
+    pub(crate) server: Server,
+    /// Print one JSON object for each lock
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Shows who holds a lock, and each change of that, until a signal comes.
+///
+/// It looks once a second. A holder that came and went in between is not shown.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit status: 128+n when signal n comes, 69 if the server can't be reached at the start."
+)]
+pub(crate) struct Watch {
+    /// The lock's name
+    #[arg(value_parser = |name: &str| Name::new(name))]
+    pub(crate) name: Name,
+    #[command(flatten)]
+    pub(crate) server: Server,
+    /// Print one JSON object for each change
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -86,10 +86,7 @@ fn one_line(text: &str) -> String {
 }
 
 /// Adds to `options` that `tell` is called when a renewal fails, and when one succeeds after that.
-pub(crate) fn with_troubles(
-    options: Options,
-    tell: impl Fn(Event<'_>) + Send + Sync + 'static,
-) -> Options {
+pub(crate) fn with_troubles(options: Options, tell: impl Fn(Event<'_>) + Send + Sync + 'static) -> Options {
     let in_trouble = AtomicBool::new(false);
     options.observer(move |event| match event {
         onelock::Event::Trouble { operation: "renew", error, .. } => {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use onelock::{Entry, Inspection, Level, Options};
+use onelock::{Entry, Inspection, Level, Lists, Options};
 use serde_json::{Value, json};
 
 use crate::args::{Check, Info, Status};
@@ -42,7 +42,7 @@ fn status_text(name: &str, inspection: &Inspection) -> String {
     lines.join("\n")
 }
 
-fn status_json(name: &str, inspection: &Inspection) -> Value {
+pub(crate) fn status_json(name: &str, inspection: &Inspection) -> Value {
     let waiters = inspection.waiters.as_ref().map(|all| all.iter().map(entry_json).collect::<Vec<_>>());
     json!({
         "name": name,
@@ -79,6 +79,7 @@ impl Info {
                 "lease": lease,
                 "fair": fair,
                 "wakes": wakes,
+                "lists": info.lists == Lists::Held,
                 "min_ttl_ms": millis(info.min_ttl),
                 "max_ttl_ms": millis(info.max_ttl),
                 "clock": info.clock,

@@ -12,12 +12,14 @@ mod exit;
 mod hold;
 mod input;
 mod keeper;
+mod list;
 mod look;
 mod os;
 mod print;
 mod run;
 mod shell;
 mod terms;
+mod watch;
 
 use tokio::runtime::Builder;
 
@@ -47,6 +49,8 @@ fn carry_out() -> Result<Exit, Failure> {
         Verb::Acquire(acquire) => on_a_runtime(acquire.carry_out()),
         Verb::Release(release) => on_a_runtime(release.carry_out()),
         Verb::Status(status) => on_a_runtime(status.carry_out()),
+        Verb::List(list) => on_a_runtime(list.carry_out()),
+        Verb::Watch(watch) => on_a_runtime(watch.carry_out()),
         Verb::Break(break_) => on_a_runtime(break_.carry_out()),
         Verb::Info(info) => on_a_runtime(info.carry_out()),
         Verb::Check(check) => on_a_runtime(check.carry_out()),

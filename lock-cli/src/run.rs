@@ -44,8 +44,7 @@ impl Run {
     async fn on_server(&self, url: &str, lines: Option<&Lines>) -> Result<Exit, Failure> {
         let mut signals = Signals::listen()?;
         let notice = lines.cloned().map_or_else(|| Notice::of(self.voice()), Notice::Events);
-        let acquisition =
-            Acquisition::begin(&self.name, self.waiting(), notice, self.conflict_exit_code);
+        let acquisition = Acquisition::begin(&self.name, self.waiting(), notice, self.conflict_exit_code);
         let client = tokio::select! {
             biased;
             signal = signals.next() => return Ok(Exit::Signal(signal.number())),
@@ -168,8 +167,7 @@ impl Run {
 
     fn options(&self, lines: Option<&Lines>) -> Options {
         // How other clients see this holder.
-        let label =
-            self.label.clone().unwrap_or_else(|| Label::of_program(&self.command()[0]).to_string());
+        let label = self.label.clone().unwrap_or_else(|| Label::of_program(&self.command()[0]).to_string());
         let options = Options::default().label(&label);
         match lines.cloned() {
             Some(lines) => {

@@ -37,7 +37,7 @@ mod token;
 pub use blocking::blocking_open;
 pub use client::Client;
 pub use clock::{Clock, Instant};
-pub use driver::{Fair, Fencing, Finding, Info, Inspection, Lease, Level, Revoked, Wakes, When};
+pub use driver::{Fair, Fencing, Finding, Info, Inspection, Lease, Level, Lists, Revoked, Wakes, When};
 pub use ending::{Ending, LossReason};
 pub use entry::Entry;
 pub use error::{Effect, Error, ErrorKind, Result};

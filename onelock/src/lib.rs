@@ -41,7 +41,7 @@ pub use backends::*;
 pub use lock_core::driver;
 pub use lock_core::{
     Client, Clock, DEFAULT_TTL, Effect, Ending, Entry, Error, ErrorKind, Event, Fair, Fence, Fencing,
-    FencingToken, Finding, Guard, Info, Inspection, Instant, Label, Lease, Level, Lock, LockBuilder,
+    FencingToken, Finding, Guard, Info, Inspection, Instant, Label, Lease, Level, Lists, Lock, LockBuilder,
     LossReason, MAX_LABEL, MAX_NAME, MAX_PREFIX, MultiGuard, MultiLock, Name, Observer, Options, Owner,
     OwnerBytes, Random, Reentrant, Refusal, Result, Revoked, Stale, Wakes, When, parse_duration,
 };

@@ -205,8 +205,9 @@ mod tests {
         let clock = Clock::new(Paused(tokio::time::Instant::now()));
         let now = ServerTime::from_micros(1_700_000_000_000_000);
         let server = Memory::with_clock(ServerClock::new(clock.clone(), now));
-        let client =
-            async |label: &str| server.client_with(Options::default().clock(clock.clone()).label(label)).await;
+        let client = async |label: &str| {
+            server.client_with(Options::default().clock(clock.clone()).label(label)).await
+        };
         let (holder, waiter) = (client("the holder").await?, client("the waiter").await?);
         let guard = holder.lock("report").build()?.acquire().await?;
         let lock = waiter.lock("report").wait(Duration::from_secs(190)).build()?;

@@ -73,7 +73,8 @@ impl Acquire {
 pub(super) fn own_parent() -> Result<Parent, Failure> {
     let parent = getppid().map(|pid| Parent::Process(pid.as_raw_nonzero().get().unsigned_abs()));
     parent.ok_or_else(|| {
-        let what = "the process that has started this command is outside of this PID namespace; give --parent";
+        let what =
+            "the process that has started this command is outside of this PID namespace; give --parent";
         Failure::new(Exit::Usage, what)
     })
 }

@@ -28,7 +28,9 @@ impl Release {
             keepers.extend(connect(&socket)?);
         }
         let keeper = match keepers.len() {
-            0 => return Err(self.unproven("no keeper holds it here: it was lost, released, or never acquired")),
+            0 => {
+                return Err(self.unproven("no keeper holds it here: it was lost, released, or never acquired"));
+            }
             1 => keepers.remove(0),
             n => {
                 let what = format!("there are {n} keepers of {:?}: give --keeper or --parent", self.name);

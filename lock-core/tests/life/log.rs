@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use lock_core::driver::Watched;
@@ -10,7 +10,7 @@ use lock_core::{Client, Guard, Options};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
-use tracing::{Event, Level, Metadata, Subscriber};
+use tracing::{Dispatch, Event, Level, Metadata, Subscriber};
 
 use crate::scripted::{Script, client_with, granted, held, ms, pass, released, unknown};
 
@@ -21,9 +21,15 @@ const TTL: Duration = Duration::from_secs(30);
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<BTreeMap<(Level, String), usize>>>);
 
+/// While there is one subscriber, `tracing` asks only the thread that comes first to an event whether it wants the event
+/// at all. Other tests, on threads without a subscriber, don't.
+static EVERY_EVENT: LazyLock<[Dispatch; 2]> =
+    LazyLock::new(|| [Dispatch::new(Log::default()), Dispatch::new(Log::default())]);
+
 impl Log {
     /// Records what this thread logs until the guard is dropped.
     fn record() -> (Log, DefaultGuard) {
+        LazyLock::force(&EVERY_EVENT);
         let log = Log::default();
         (log.clone(), tracing::subscriber::set_default(log))
     }

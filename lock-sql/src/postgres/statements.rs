@@ -17,6 +17,7 @@ pub(super) use now;
 #[derive(Debug)]
 pub(crate) struct Statements {
     pub(crate) look: Arc<str>,
+    pub(crate) list: Arc<str>,
     pub(crate) take: Arc<str>,
     pub(crate) renew: Arc<str>,
     pub(crate) release: Arc<str>,
@@ -35,6 +36,7 @@ impl Statements {
         let of = |text: &str| text.replace("{now}", now!()).replace("{table}", &table.quoted('"')).into();
         Statements {
             look: of(LOOK),
+            list: of(LIST),
             take: of(TAKE),
             renew: of(RENEW),
             release: of(RELEASE),
@@ -51,6 +53,10 @@ impl Statements {
 const LOOK: &str = "
 SELECT {now}, l.owner, l.token, l.expires, l.label, l.revoked
 FROM (SELECT 1) AS one LEFT JOIN {table} AS l ON l.name = $1";
+
+/// What the names begin with. Returns those of the locks that are held.
+const LIST: &str = "
+SELECT {now}, name FROM {table} WHERE substring(name FROM 1 FOR length($1)) = $1 AND expires > {now}";
 
 /// The column of the token in the answer to `TAKE`; NULL if it did not take the lock.
 pub(super) const TOKEN: usize = 6;

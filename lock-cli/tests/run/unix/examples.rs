@@ -87,7 +87,10 @@ fn steps(server: &Owned) -> Result<(), String> {
     let done = example.call(&["steps"]).finish();
     assert_eq!((done.status, done.stderr.as_str()), (0, ""), "{done:?}");
     let lines: Vec<&str> = done.stdout.lines().collect();
-    assert!(lines[0].starts_with("build with token 1") && lines[1].starts_with("deploy with token 1"), "{done:?}");
+    assert!(
+        lines[0].starts_with("build with token 1") && lines[1].starts_with("deploy with token 1"),
+        "{done:?}"
+    );
     assert_eq!(&lines[2..], ["done"]);
     let running = example.call(&["steps"]).start();
     running.line();

@@ -176,5 +176,8 @@ fn not_acquired(server: &Owned) {
     assert_eq!(done.stdout, "");
     let done = call(server, "not-acquired", &["--wait", "400ms", "-E", "9", "-q"]).finish();
     assert_eq!((done.status, done.stdout.as_str(), done.stderr.as_str()), (9, "", ""));
-    lock(["hold", "--on", "redis://127.0.0.1:1", "n"]).with_stdin().finish().expect(69, &["can't be reached"]);
+    lock(["hold", "--on", "redis://127.0.0.1:1", "n"])
+        .with_stdin()
+        .finish()
+        .expect(69, &["can't be reached"]);
 }

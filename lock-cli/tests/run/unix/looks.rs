@@ -111,7 +111,9 @@ fn check_weak(server: &Owned) {
     let info = on(server, &["info"]);
     assert!(info.stdout.contains("a restart loses everything"), "info calls it weak, too: {info:?}");
     let mut admin = connection(server);
-    for (setting, value) in [("appendonly", "yes"), ("appendfsync", "always"), ("maxmemory-policy", "noeviction")] {
+    for (setting, value) in
+        [("appendonly", "yes"), ("appendfsync", "always"), ("maxmemory-policy", "noeviction")]
+    {
         redis::cmd("CONFIG").arg("SET").arg(setting).arg(value).exec(&mut admin).unwrap();
     }
     let strong = on(server, &["check", "--strict", "--json"]);
@@ -121,7 +123,10 @@ fn check_weak(server: &Owned) {
     assert!(weak.len() == 1 && weak[0]["subject"] == "clock", "{findings:?}");
     assert_eq!(strong.status, 0, "{strong:?}");
     // A user that may not ask is told nothing, which is no proof of strength.
-    redis::cmd("ACL").arg(&["SETUSER", "unasked", "on", "nopass", "~*", "&*", "+@all", "-config", "-info"]).exec(&mut admin).unwrap();
+    redis::cmd("ACL")
+        .arg(&["SETUSER", "unasked", "on", "nopass", "~*", "&*", "+@all", "-config", "-info"])
+        .exec(&mut admin)
+        .unwrap();
     let url = server.url().replace("redis://", "redis://unasked:any@");
     let unknown = lock(["check", "--strict", "--on", &url]).finish();
     assert!(unknown.stdout.contains("\nunknown  persistence: "), "{unknown:?}");
@@ -203,9 +208,14 @@ fn installation() {
 
 fn no_server() {
     // A reserved port on which no server runs.
-    for call in
-        [&["status", "n"] as &[&str], &["info"], &["check"], &["check", "--strict"], &["init", "--yes"], &["break", "n", "--yes"]]
-    {
+    for call in [
+        &["status", "n"] as &[&str],
+        &["info"],
+        &["check"],
+        &["check", "--strict"],
+        &["init", "--yes"],
+        &["break", "n", "--yes"],
+    ] {
         let done = lock(call).env("LOCK_URL", "redis://127.0.0.1:1").finish();
         done.expect(69, &["127.0.0.1:1"]);
         assert_eq!(done.stdout, "", "{call:?}");

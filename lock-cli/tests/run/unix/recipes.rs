@@ -70,7 +70,8 @@ impl<'a> Machine<'a> {
 
     /// Runs a command of a recipe without a shell.
     fn starts(&self, command: &Value) -> Done {
-        let words: Vec<&str> = command.as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+        let words: Vec<&str> =
+            command.as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
         self.on(program(words[0], &words[1..])).finish()
     }
 }
@@ -143,8 +144,7 @@ fn systemd_units(server: &Owned) -> Result<(), String> {
     let machine = Machine::of(server);
     let timer = blocks("systemd: a timer and its service");
     let reserve = blocks("systemd: one active machine, others in reserve");
-    let units =
-        [("report.service", &timer[0]), ("report.timer", &timer[1]), ("mailer.service", &reserve[0])];
+    let units = [("report.service", &timer[0]), ("report.timer", &timer[1]), ("mailer.service", &reserve[0])];
     let folder = machine.folder.path();
     let mut verify = Command::new("systemd-analyze");
     verify.args(["verify", "--man=no"]);
@@ -194,7 +194,9 @@ fn github(server: &Owned) -> Result<(), String> {
 fn gitlab(server: &Owned) -> Result<(), String> {
     let machine = Machine::of(server);
     let jobs = yaml(&blocks("GitLab")[0])?;
-    for (job, prints) in [("deploy", "build.sh with a token\ndeploy.sh with a token\n"), ("migrate", "migrate with a token\n")] {
+    for (job, prints) in
+        [("deploy", "build.sh with a token\ndeploy.sh with a token\n"), ("migrate", "migrate with a token\n")]
+    {
         let lines = jobs[job]["script"].as_array().unwrap().iter();
         let script: Vec<&str> = lines.map(|line| line.as_str().unwrap()).collect();
         let done = machine.runs(&format!("set -e\n{}", script.join("\n")));

@@ -79,7 +79,8 @@ fn several_steps(server: &Owned) {
 }
 
 fn by_parent(server: &Owned) {
-    let script = "\"$LOCK\" acquire first >/dev/null && \"$LOCK\" acquire 'the second' >/dev/null && echo both
+    let script =
+        "\"$LOCK\" acquire first >/dev/null && \"$LOCK\" acquire 'the second' >/dev/null && echo both
         \"$LOCK\" release 'the second'; echo \"$?\"; \"$LOCK\" status first >/dev/null; echo \"$?\"
         \"$LOCK\" release first; echo \"$?\"; \"$LOCK\" release first; echo \"$?\"";
     let folder = runtime_folder();
@@ -154,7 +155,8 @@ fn lost(server: &Owned) {
 
 fn next_job(server: &Owned) {
     let folder = runtime_folder();
-    let script = "\"$LOCK\" acquire --ttl 1s next-job >/dev/null; echo held; read -r go; \"$LOCK\" release next-job";
+    let script =
+        "\"$LOCK\" acquire --ttl 1s next-job >/dev/null; echo held; read -r go; \"$LOCK\" release next-job";
     let mut first = job(server, &folder, script).start();
     assert_eq!(first.line(), "held");
     redis::cmd("DEL").arg("next-job").exec(&mut connection(server)).unwrap();
@@ -184,7 +186,8 @@ fn broken(server: &Owned) {
 
 fn twice(server: &Owned) {
     let folder = runtime_folder();
-    let script = "\"$LOCK\" acquire twice >/dev/null; \"$LOCK\" acquire twice; echo \"$?\"; \"$LOCK\" release twice";
+    let script =
+        "\"$LOCK\" acquire twice >/dev/null; \"$LOCK\" acquire twice; echo \"$?\"; \"$LOCK\" release twice";
     let done = job(server, &folder, script).finish();
     assert_eq!(done.stdout, "64\n", "{done:?}");
     done.expect(0, &["\"twice\" is acquired for the process ", " already"]);
@@ -192,8 +195,7 @@ fn twice(server: &Owned) {
 
 fn max_hold(server: &Owned) {
     let folder = runtime_folder();
-    let script =
-        "\"$LOCK\" acquire --max-hold 300ms steps-max >/dev/null; echo held; read -r go; \"$LOCK\" release steps-max";
+    let script = "\"$LOCK\" acquire --max-hold 300ms steps-max >/dev/null; echo held; read -r go; \"$LOCK\" release steps-max";
     let mut parent = job(server, &folder, script).start();
     assert_eq!(parent.line(), "held");
     eventually("the lock is free", || !is_held(server, "steps-max"));
@@ -214,7 +216,9 @@ fn without_parent(server: &Owned) {
     job(server, &folder, &script).finish().expect(0, &[]);
     acquire("500ms").expect(0, &[]);
     is_freed(server, "without-parent", &folder);
-    job(server, &folder, "\"$LOCK\" release --parent none without-parent").finish().expect(74, &["no keeper"]);
+    job(server, &folder, "\"$LOCK\" release --parent none without-parent")
+        .finish()
+        .expect(74, &["no keeper"]);
 }
 
 fn not_acquired(server: &Owned) {
@@ -234,7 +238,9 @@ fn not_acquired(server: &Owned) {
     holder.signal(Signal::TERM);
     holder.finish();
     assert_eq!(sockets(&folder), 0);
-    job(server, &folder, "exec \"$LOCK\" acquire --on redis://127.0.0.1:1 n").finish().expect(69, &["reached"]);
+    job(server, &folder, "exec \"$LOCK\" acquire --on redis://127.0.0.1:1 n")
+        .finish()
+        .expect(69, &["reached"]);
 }
 
 fn acquire_killed(server: &Owned) {

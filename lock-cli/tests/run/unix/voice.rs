@@ -51,7 +51,10 @@ fn json(server: &Owned) {
     holder.signal(Signal::TERM);
     let done = waiter.finish();
     let events = events(&done);
-    assert!(events[0]["event"] == "held" && events[1]["event"] == "released" && events.len() == 2, "{done:?}");
+    assert!(
+        events[0]["event"] == "held" && events[1]["event"] == "released" && events.len() == 2,
+        "{done:?}"
+    );
     assert_eq!(events[0]["token"].as_u64(), done.stdout.trim().parse().ok());
 }
 

@@ -61,7 +61,10 @@ fn wait_over(server: &Owned) {
     assert_eq!(done.stderr.lines().count(), 2, "{done:?}");
     let first = done.stderr.lines().next().unwrap();
     let address = server.url().trim_start_matches("redis://").trim_end_matches('/');
-    assert!(first.starts_with(&format!("lock: waiting for \"wait-over\" on redis {address}: held by ")), "{first}");
+    assert!(
+        first.starts_with(&format!("lock: waiting for \"wait-over\" on redis {address}: held by ")),
+        "{first}"
+    );
     assert!(first.contains(&format!(" pid {} sh for ", holder.id())), "{first}");
     assert_eq!(done.stdout, "");
     assert!(done.lasted >= Duration::from_secs(2), "{done:?}");
