@@ -29,7 +29,9 @@ impl Release {
         }
         let keeper = match keepers.len() {
             0 => {
-                return Err(self.unproven("no keeper holds it here: it was lost, released, or never acquired"));
+                return Err(
+                    self.unproven("no keeper holds it here: it was lost, released, or never acquired")
+                );
             }
             1 => keepers.remove(0),
             n => {

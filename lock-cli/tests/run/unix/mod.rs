@@ -7,6 +7,7 @@ mod daemons;
 mod ends;
 mod examples;
 mod hold;
+mod lists;
 mod looks;
 mod loss;
 #[cfg(target_os = "linux")]
@@ -48,6 +49,7 @@ pub(crate) fn main() {
         breaking::CASES,
         watch::CASES,
         hold::CASES,
+        lists::CASES,
         steps::CASES,
         voice::CASES,
         #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -64,7 +66,7 @@ pub(crate) fn main() {
     let on_server = on_server.into_iter().map(|(name, case)| (name, move || case(&redis())));
     let mut trials = rules::judged("lock-cli", without);
     trials.extend(rules::judged("lock-cli", own_file::BY_SQLITE.iter().copied()));
-    trials.extend(rules::judged("lock-cli", looks::ON_ETCD.iter().copied()));
+    trials.extend(rules::judged("lock-cli", looks::ON_ETCD.iter().chain(lists::ON_ETCD).copied()));
     trials.extend(judged_on(&Redis, on_server));
     trials.extend(judged_on(
         &Redis,

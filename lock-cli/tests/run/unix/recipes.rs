@@ -112,7 +112,7 @@ fn yaml(text: &str) -> Result<Value, String> {
 fn cron(server: &Owned) -> Result<(), String> {
     let machine = Machine::of(server);
     let table = &blocks("cron")[0];
-    let command = table.trim().split_whitespace().skip(5).collect::<Vec<_>>().join(" ");
+    let command = table.split_whitespace().skip(5).collect::<Vec<_>>().join(" ");
     let done = machine.runs(&command);
     assert_eq!((done.status, done.stdout.as_str(), done.stderr.as_str()), (0, "report with a token\n", ""));
     let holder = super::waits::hold(server, "report", &[]);
