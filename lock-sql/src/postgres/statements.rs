@@ -163,9 +163,19 @@ mod tests {
     #[test]
     fn every_statement_names_the_table() {
         let statements = Statements::of(&"ops.locks".parse().unwrap());
-        let Statements { look, take, renew, release, mark, revoke_at_the_end, revoke_now, sweep, probe } =
-            &statements;
-        for text in [look, take, renew, release, mark, revoke_at_the_end, revoke_now, sweep, probe] {
+        let Statements {
+            look,
+            list,
+            take,
+            renew,
+            release,
+            mark,
+            revoke_at_the_end,
+            revoke_now,
+            sweep,
+            probe,
+        } = &statements;
+        for text in [look, list, take, renew, release, mark, revoke_at_the_end, revoke_now, sweep, probe] {
             assert!(
                 text.contains("\"ops\".\"locks\"") && !text.contains('{') && !text.contains("onelock_locks"),
                 "{text}"
