@@ -202,7 +202,7 @@ fn modes(server: &Owned) {
 }
 
 fn waiting(server: &Owned) {
-    let holder = hold(server, "waited-for", &["--label", "the nightly build", "--ttl", "1s"]);
+    let holder = hold(server, "waited-for", &["--label", "the nightly build", "--ttl", "6s"]);
     let mut session = Session::start(server);
     session.runs("$LOCK run --name waited-for -- echo mine");
     session.shows("lock: waiting for \"waited-for\" on redis 127.0.0.1:");
