@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::OnServer;
 use super::call::{Call, eventually, lock, run, shell};
-use super::waits::{connection, hold, waits};
+use super::waits::{connection, hold, is_told_of_breaks, waits};
 use super::watch::SOON;
 
 pub(crate) const CASES: &[OnServer] = &[
@@ -174,6 +174,8 @@ fn broken(server: &Owned) {
     let script = "\"$LOCK\" acquire --ttl 60s steps-broken >/dev/null; echo held; read -r go; \"$LOCK\" release steps-broken";
     let mut parent = job(server, &folder, script).start();
     assert_eq!(parent.line(), "held");
+    // A release that comes before the keeper knows of the break is in time: the name was reserved until then.
+    eventually("the keeper is told of breaks", || is_told_of_breaks(server));
     assert_eq!(lock(["break", "steps-broken", "--yes", "--on", server.url()]).finish().status, 0);
     let next = run(server.url(), "steps-broken", &["--wait", "40s"], "echo next").start();
     eventually("the next one waits", || waits(server, "steps-broken"));

@@ -177,6 +177,13 @@ pub(crate) fn waits(server: &Owned, name: &str) -> bool {
     !channels.is_empty()
 }
 
+/// Whether a holder is told at once of a break. Until a moment after its grant it is told by its next request.
+pub(crate) fn is_told_of_breaks(server: &Owned) -> bool {
+    let channels: Vec<String> =
+        redis::cmd("PUBSUB").arg("CHANNELS").arg("*lock~r").query(&mut connection(server)).unwrap();
+    !channels.is_empty()
+}
+
 /// Opens a connection of the test's own to the server.
 pub(crate) fn connection(server: &Owned) -> redis::Connection {
     redis::Client::open(server.url()).unwrap().get_connection().unwrap()
