@@ -1,15 +1,23 @@
 //! The arguments of the program.
 
+mod hold;
 mod refusal;
 mod run;
 mod server;
+mod steps;
+mod terms;
+mod voice;
 
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 use onelock::Name;
 
+pub(crate) use hold::Hold;
 pub(crate) use run::{Run, Waiting};
 pub(crate) use server::Server;
+pub(crate) use steps::{Acquire, Parent, Release};
+pub(crate) use terms::Terms;
+pub(crate) use voice::Voice;
 
 /// Runs a command while holding a lock, and inspects or breaks locks.
 #[derive(Debug, Parser)]
@@ -22,7 +30,12 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Run(Run),
+    Hold(Hold),
+    Acquire(Acquire),
+    Release(Release),
     Status(Status),
+    List(List),
+    Watch(Watch),
     Break(Break),
     Info(Info),
     Check(Check),
@@ -36,6 +49,7 @@ const EXAMPLES: &str = "\
 Examples:
   lock run --name nightly-report -- ./report.sh
   lock run --on redis://localhost --name deploy --no-wait -- ./deploy.sh || echo \"not now\"
+  eval \"$(lock acquire deploy)\"; ./build; ./deploy.sh; lock release deploy
   lock status nightly-report
   lock break nightly-report --yes
 
@@ -55,6 +69,40 @@ pub(crate) struct Status {
     #[command(flatten)]
     pub(crate) server: Server,
     /// Print one JSON object; "waiters" is null if the server doesn't know the waiters
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Lists the locks that are held or waited for: holders, waiters, since when.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit status: 0, 64 if the server can't list its locks, 69 if it can't be reached or refuses."
+)]
+pub(crate) struct List {
+    /// What the names begin with; by default all locks are listed
+    #[arg(default_value = "", hide_default_value = true)]
+    pub(crate) prefix: String,
+    #[command(flatten)]
+    pub(crate) server: Server,
+    /// Print one JSON object for each lock
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Shows who holds a lock, and each change of that, until a signal comes.
+///
+/// It looks once a second. A holder that came and went in between is not shown.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit status: 128+n when signal n comes, 69 if the server can't be reached at the start."
+)]
+pub(crate) struct Watch {
+    /// The lock's name
+    #[arg(value_parser = |name: &str| Name::new(name))]
+    pub(crate) name: Name,
+    #[command(flatten)]
+    pub(crate) server: Server,
+    /// Print one JSON object for each change
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -98,10 +146,16 @@ pub(crate) struct Info {
 
 /// Checks whether the server can be reached, is prepared for locks, and lets this user take locks.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit status: 0, or 69 if locks will not work on this server.")]
+#[command(
+    after_help = "Exit status: 0, or 69 if locks will not work on this server. With --strict also 69 if they will be weak."
+)]
 pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) server: Server,
+    /// Fail also for what only weakens locks (warning), such as a server that may forget them, and for what the server
+    /// does not say (unknown; not for the speed of its clock, which no single look shows)
+    #[arg(long)]
+    pub(crate) strict: bool,
     /// Print one JSON object for each finding
     #[arg(long)]
     pub(crate) json: bool,

@@ -4,6 +4,8 @@ use std::fmt;
 
 use onelock::{Error, ErrorKind};
 
+use crate::args::Voice;
+
 /// How the program ends. Its own statuses are those of `sysexits.h` and of shells (POSIX, XCU 2.8.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -21,8 +23,8 @@ pub(crate) enum Exit {
     NotWritten,
     /// `EX_IOERR`: the lock was lost while the command ran.
     Lost,
-    /// The lock was held for as long as it may be, and the command was ended, as by timeout(1).
-    HeldForLong,
+    /// The lock was held for as long as `--max-hold` allows. The status of timeout(1), unless the call sets another.
+    HeldForLong(u8),
     /// Another client holds the lock: `EX_TEMPFAIL`, unless the call sets another status.
     NotAcquired(u8),
     /// The command exists but can't be executed.
@@ -42,8 +44,7 @@ impl Exit {
             Exit::System => 71,
             Exit::NotWritten => 73,
             Exit::Lost => 74,
-            Exit::HeldForLong => 124,
-            Exit::NotAcquired(status) => status.into(),
+            Exit::HeldForLong(status) | Exit::NotAcquired(status) => status.into(),
             Exit::NotExecutable => 126,
             Exit::NotFound => 127,
         }
@@ -52,6 +53,9 @@ impl Exit {
 
 /// "Try again later" (`sysexits.h`).
 const EX_TEMPFAIL: u8 = 75;
+
+/// The status of a command that had its time (timeout(1)).
+pub(crate) const TIMED_OUT: u8 = 124;
 
 /// An end with a message for the user.
 #[derive(Debug)]
@@ -76,6 +80,14 @@ impl Failure {
 
     pub(crate) fn exit(&self) -> Exit {
         self.exit
+    }
+
+    /// Leaves only the status of a failure that a quiet call does not speak of: another client had the lock.
+    pub(crate) fn unless_quiet(self, voice: Voice) -> Result<Exit, Failure> {
+        match (voice, self.exit) {
+            (Voice::Quiet, Exit::NotAcquired(_)) => Ok(self.exit),
+            _ => Err(self),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use onelock::driver::HumanDuration;
-use onelock::{Entry, Inspection, Level, Options};
+use onelock::{Entry, Inspection, Level, Lists, Options};
 use serde_json::{Value, json};
 
 use crate::args::{Check, Info, Status};
@@ -43,7 +43,7 @@ fn status_text(name: &str, inspection: &Inspection) -> String {
     lines.join("\n")
 }
 
-fn status_json(name: &str, inspection: &Inspection) -> Value {
+pub(crate) fn status_json(name: &str, inspection: &Inspection) -> Value {
     let waiters = inspection.waiters.as_ref().map(|all| all.iter().map(entry_json).collect::<Vec<_>>());
     json!({
         "name": name,
@@ -53,7 +53,7 @@ fn status_json(name: &str, inspection: &Inspection) -> Value {
     })
 }
 
-fn entry_json(entry: &Entry) -> Value {
+pub(crate) fn entry_json(entry: &Entry) -> Value {
     json!({
         "owner": entry.owner.to_string(),
         "label": entry.label,
@@ -63,7 +63,7 @@ fn entry_json(entry: &Entry) -> Value {
     })
 }
 
-fn millis(duration: Duration) -> u64 {
+pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -80,6 +80,7 @@ impl Info {
                 "lease": lease,
                 "fair": fair,
                 "wakes": wakes,
+                "lists": info.lists == Lists::Held,
                 "min_ttl_ms": millis(info.min_ttl),
                 "max_ttl_ms": millis(info.max_ttl),
                 "clock": info.clock,
@@ -103,6 +104,9 @@ impl Info {
     }
 }
 
+/// What only a longer connection can know, and no call that looks once: how fast the server's clock runs.
+const SHOWN_BY_TIME: &str = "clock";
+
 impl Check {
     pub(crate) async fn carry_out(self) -> Result<Exit, Failure> {
         let findings = self.server.open(Options::default()).await?.check().await?;
@@ -113,8 +117,13 @@ impl Check {
                 false => print::line(format!("{level:<8} {subject}: {message}"))?,
             }
         }
-        let bad = findings.iter().any(|finding| finding.level == Level::Bad);
-        Ok(if bad { Exit::Unavailable } else { Exit::Status(0) })
+        let failed = findings.iter().any(|finding| match finding.level {
+            Level::Good => false,
+            Level::Warning => self.strict,
+            Level::Unknown => self.strict && finding.subject != SHOWN_BY_TIME,
+            Level::Bad => true,
+        });
+        Ok(if failed { Exit::Unavailable } else { Exit::Status(0) })
     }
 }
 

@@ -3,15 +3,23 @@
 // These macros panic if the output can't be written. The module `print` does not.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod acquisition;
 mod args;
 mod change;
 mod child;
+mod event;
 mod exit;
+mod hold;
+mod input;
+mod keeper;
+mod list;
 mod look;
 mod os;
 mod print;
 mod run;
 mod shell;
+mod terms;
+mod watch;
 
 use tokio::runtime::Builder;
 
@@ -37,7 +45,12 @@ fn carry_out() -> Result<Exit, Failure> {
     };
     match verb {
         Verb::Run(run) => on_a_runtime(run.carry_out()),
+        Verb::Hold(hold) => on_a_runtime(hold.carry_out()),
+        Verb::Acquire(acquire) => on_a_runtime(acquire.carry_out()),
+        Verb::Release(release) => on_a_runtime(release.carry_out()),
         Verb::Status(status) => on_a_runtime(status.carry_out()),
+        Verb::List(list) => on_a_runtime(list.carry_out()),
+        Verb::Watch(watch) => on_a_runtime(watch.carry_out()),
         Verb::Break(break_) => on_a_runtime(break_.carry_out()),
         Verb::Info(info) => on_a_runtime(info.carry_out()),
         Verb::Check(check) => on_a_runtime(check.carry_out()),

@@ -1,55 +1,62 @@
 //! `lock run`: acquires the lock, runs the command, releases the lock.
 
 mod complete;
-mod held;
 mod hold;
-mod notice;
-mod reach;
-mod release;
+pub(crate) mod release;
 
 use std::time::Duration;
 
-use onelock::{Client, Clock, DEFAULT_TTL, Instant, Label, Lock, LossReason, Options, Period};
+use onelock::driver::HumanDuration;
+use onelock::{Client, DEFAULT_TTL, Label, Lock, LossReason, Options, Period};
 
-use self::held::Place;
 use self::hold::{Asked, Hold};
-use self::notice::Notice;
 use self::release::Release;
-use crate::args::{Run, Waiting};
+use crate::acquisition::held::{self, Place};
+use crate::acquisition::{Acquisition, LAST_REQUESTS, Notice, server};
+use crate::args::{Run, Voice};
 use crate::child::{self, Ended, Margins};
+use crate::event::{Event, with_troubles};
 use crate::exit::{Exit, Failure};
-use crate::os::{Process, Signals};
-use crate::print;
-
-/// How long the last requests to the server may take. What is left on the server then ends with its ttl.
-const LAST_REQUESTS: Duration = Duration::from_secs(2);
-/// How long to ask for the holder's name after a failed acquisition.
-const HOLDER_LOOK: Duration = Duration::from_secs(1);
+use crate::os::{Process, ServiceManager, Signals};
+use crate::print::{self, Lines};
 
 impl Run {
     /// Returns when the command has ended and the lock is released, or with the failure.
     pub(crate) async fn carry_out(self) -> Result<Exit, Failure> {
-        self.refuse_impossible_terms()?;
-        let url = self.server.url()?;
-        self.on_server(&url).await
+        let lines = self.json.then(Lines::of_stderr);
+        let outcome = self.told_by(lines.as_ref()).await;
+        let outcome = match (outcome, &lines) {
+            (Err(failure), Some(lines)) => {
+                let (exit, message) = (failure.exit(), failure.to_string());
+                lines.say(Event::Failed { status: exit.code(), message: &message }.json(&self.name));
+                Ok(exit)
+            }
+            (outcome, _) => outcome.or_else(|failure| failure.unless_quiet(self.voice())),
+        };
+        if let Some(lines) = lines {
+            lines.finish();
+        }
+        outcome
     }
 
-    async fn on_server(&self, url: &str) -> Result<Exit, Failure> {
+    async fn told_by(&self, lines: Option<&Lines>) -> Result<Exit, Failure> {
+        self.refuse_impossible_terms()?;
+        let url = self.server.url()?;
+        self.on_server(&url, lines).await
+    }
+
+    async fn on_server(&self, url: &str, lines: Option<&Lines>) -> Result<Exit, Failure> {
         let mut signals = Signals::listen()?;
-        let clock = Clock::system();
-        let give_up = match self.waiting() {
-            Waiting::AtMost(wait) => Some(clock.now() + wait),
-            Waiting::ForEver | Waiting::No => None,
-        };
-        let options = Options::default().label(&self.label()).clock(clock.clone());
+        let notice = lines.cloned().map_or_else(|| Notice::of(self.voice()), Notice::Events);
+        let acquisition = Acquisition::begin(&self.name, self.waiting(), notice, self.conflict_exit_code);
         let client = tokio::select! {
             biased;
             signal = signals.next() => return Ok(Exit::Signal(signal.number())),
-            client = reach::reach(url, &options, give_up, &clock) => client?,
+            client = acquisition.connect(url, self.options(lines)) => client?,
         };
         let place = Place::of(&client, url, &self.name)?;
         held::refuse_nested(&place, &client)?;
-        let outcome = self.with_client(&client, &place, &clock, give_up, &mut signals).await;
+        let outcome = self.with_client(&client, &place, &acquisition, lines, &mut signals).await;
         // A call that was interrupted or failed leaves nothing on the server either.
         client.shutdown(LAST_REQUESTS).await;
         outcome
@@ -59,25 +66,32 @@ impl Run {
         &self,
         client: &Client,
         place: &Place,
-        clock: &Clock,
-        give_up: Option<Instant>,
+        acquisition: &Acquisition<'_>,
+        lines: Option<&Lines>,
         signals: &mut Signals,
     ) -> Result<Exit, Failure> {
+        let clock = acquisition.clock();
         let began = clock.now();
         let info = client.info();
         // Without --ttl, the value nearest to the default that the server accepts.
         let ttl = self.ttl.unwrap_or(DEFAULT_TTL.clamp(info.min_ttl, info.max_ttl));
         let margins = Margins::of(ttl, self.kill_grace);
-        let lock = self.lock(client, margins, give_up.map(|at| at.since(began)))?;
-        let asked = self.asked(&lock)?;
+        let lock = self.lock(client, margins, acquisition.left())?;
+        let asked = self.asked(lock)?;
         let server = server(client);
         let guard = tokio::select! {
             biased;
             signal = signals.next() => return Ok(Exit::Signal(signal.number())),
-            guard = self.acquire(&asked, &lock, &server, clock) => guard?,
+            guard = acquisition.acquire(&asked, &server) => guard?,
         };
         let granted = clock.now();
-        if self.verbose {
+        if let Some(manager) = ServiceManager::of_this_process() {
+            manager.tell(&format!("STATUS=holds {:?} on {server}", guard.name()));
+        }
+        if let Some(lines) = lines {
+            lines.say(Event::Held { token: guard.token(), valid_for: guard.valid_for() }.json(&self.name));
+        }
+        if self.voice() == Voice::Verbose {
             let (name, token, waited) = (guard.name(), guard.token(), granted.since(began));
             print::note(format!("acquired {name:?} on {server} with token {token} after {waited:.1?}"));
         }
@@ -87,7 +101,7 @@ impl Run {
             held::variable(place, client),
         ];
         let deadline = margins.deadline(&guard);
-        let mut process = Process::start(&self.command, &variables, deadline)?;
+        let mut process = Process::start(&self.command(), &variables, deadline)?;
         let ended = child::supervise(&mut process, &guard, margins, deadline, signals).await;
         // If the supervision failed, this ends the command, before the lock is released.
         drop(process);
@@ -100,7 +114,11 @@ impl Run {
                 release::release(guard, kept_until, clock, signals).await
             }
         };
-        self.verdict(ended?, release)
+        let ended = ended?;
+        if let Some(lines) = lines {
+            lines.say(last_event(ended, release).json(&self.name));
+        }
+        self.verdict(ended, release)
     }
 
     /// Checks terms that the core can't check, because it does not know the command's grace.
@@ -108,7 +126,8 @@ impl Run {
         let what = match (self.min_hold, self.max_hold) {
             (_, Some(Duration::ZERO)) => "--max-hold must not be zero".to_owned(),
             (Some(least), Some(most)) if least > most => {
-                format!("--min-hold ({least:?}) is more than --max-hold ({most:?})")
+                let (least, most) = (HumanDuration(least), HumanDuration(most));
+                format!("--min-hold ({least}) is more than --max-hold ({most})")
             }
             _ => return Ok(()),
         };
@@ -133,50 +152,11 @@ impl Run {
         Ok(lock.build()?)
     }
 
-    /// Returns the lock that the call asks for: `lock` itself, or once per period.
-    fn asked(&self, lock: &Lock) -> Result<Asked, Failure> {
-        let Some(length) = self.once_per else { return Ok(Asked::Lock(lock.clone())) };
+    /// Returns what the call asks for: `lock` itself, or once per period.
+    fn asked(&self, lock: Lock) -> Result<Asked, Failure> {
+        let Some(length) = self.once_per else { return Ok(Asked::Lock(lock)) };
         let period = Period::every(length)?.at_offset(self.at_offset.unwrap_or_default())?;
-        Ok(Asked::OncePer(lock.clone().once_per(period)?))
-    }
-
-    async fn acquire(
-        &self,
-        asked: &Asked,
-        lock: &Lock,
-        server: &str,
-        clock: &Clock,
-    ) -> Result<Hold, Failure> {
-        let guard = match self.waiting() {
-            Waiting::No => asked.try_acquire().await?,
-            Waiting::AtMost(_) | Waiting::ForEver => {
-                let notice = Notice::of(self.verbose);
-                match notice.while_waiting(asked.acquire(), lock, server, clock).await {
-                    Err(e) if e.kind() == onelock::ErrorKind::Timeout => None,
-                    outcome => Some(outcome?),
-                }
-            }
-        };
-        match guard {
-            Some(guard) => Ok(guard),
-            None => Err(self.not_acquired(lock, clock).await),
-        }
-    }
-
-    /// The failure if the lock was not acquired. Names the holder, if the lock is still held.
-    async fn not_acquired(&self, lock: &Lock, clock: &Clock) -> Failure {
-        let look = clock.timeout(HOLDER_LOOK, lock.inspect()).await;
-        let holder = look.and_then(Result::ok).and_then(|inspection| inspection.holder);
-        let holder = holder
-            .map_or_else(|| "held by another client a moment ago".to_owned(), |holder| holder.to_string());
-        let within = match self.waiting() {
-            Waiting::AtMost(wait) => format!(" within {wait:?}"),
-            Waiting::ForEver | Waiting::No => String::new(),
-        };
-        Failure::new(
-            Exit::NotAcquired(self.conflict_exit_code),
-            format!("{:?} not acquired{within}: {holder}", self.name),
-        )
+        Ok(Asked::OncePer(lock.clone().once_per(period)?, lock))
     }
 
     fn verdict(&self, ended: Ended, release: Release) -> Result<Exit, Failure> {
@@ -191,7 +171,7 @@ impl Run {
             )),
             (Ended::Terminated(LossReason::MaxHold) | Ended::Killed(LossReason::MaxHold), _) => {
                 Err(Failure::new(
-                    Exit::HeldForLong,
+                    Exit::HeldForLong(self.max_hold_exit_code),
                     format!("{name:?} was held for as long as --max-hold allows: the command was ended"),
                 ))
             }
@@ -205,14 +185,25 @@ impl Run {
         }
     }
 
-    /// Returns how other clients see this holder.
-    fn label(&self) -> String {
-        self.label.clone().unwrap_or_else(|| Label::of_program(&self.command[0]).to_string())
+    fn options(&self, lines: Option<&Lines>) -> Options {
+        // How other clients see this holder.
+        let label = self.label.clone().unwrap_or_else(|| Label::of_program(&self.command()[0]).to_string());
+        let options = Options::default().label(&label);
+        match lines.cloned() {
+            Some(lines) => {
+                let name = self.name.clone();
+                with_troubles(options, move |event| lines.say(event.json(&name)))
+            }
+            None => options,
+        }
     }
 }
 
-/// Returns the server's name for messages.
-fn server(client: &Client) -> String {
-    let info = client.info();
-    format!("{} {}", info.backend, info.server).trim_end().to_owned()
+/// Returns the event at the end of the hold.
+fn last_event(ended: Ended, release: Release) -> Event<'static> {
+    match (ended, release) {
+        (Ended::Terminated(reason) | Ended::Killed(reason), _) => Event::Lost { reason },
+        (Ended::ByItself(_), Release::TooLate) => Event::Lost { reason: LossReason::Expired },
+        (Ended::ByItself(_), Release::InTime | Release::Signalled(_)) => Event::Released,
+    }
 }

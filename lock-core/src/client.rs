@@ -1,5 +1,6 @@
 //! A client: one driver with a clock, a source of randomness and a place where its claims live.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
@@ -8,14 +9,15 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::clock::Clock;
-use crate::driver::{Driver, Finding, Info};
-use crate::error::Result;
+use crate::driver::{Driver, Finding, Info, Inspection};
+use crate::error::{ErrorKind, Result};
 use crate::events::Events;
 use crate::home::{Home, SuspendWatch};
 use crate::life::Shared;
 use crate::local_queue::LocalQueues;
 use crate::lock::DEFAULT_TTL;
 use crate::lock::builder::LockBuilder;
+use crate::name::Name;
 use crate::options::Options;
 use crate::owner::Label;
 
@@ -66,6 +68,41 @@ impl Client {
         let patience = self.shared.patience_for(DEFAULT_TTL);
         let outcome = self.home.run(async move { driver.check(patience).await }).await;
         outcome.map_err(|e| self.shared.at("check", None, e))
+    }
+
+    /// Returns the locks that are held or waited for and whose names begin with `beginning`, in the order of their
+    /// names, each with its holder and, where the server knows them, its waiters.
+    ///
+    /// It asks the server for the names and then for each lock, so what it shows is of several moments. What is no lock
+    /// of this library is left out.
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) where the server can't list its locks ([`Info::lists`]);
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) if the server has not answered a request within the patience; any
+    /// other error as the driver returns it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it changes nothing on the server.
+    pub async fn list(&self, beginning: &str) -> Result<Vec<(Name, Inspection)>> {
+        let (driver, beginning) = (self.shared.driver.clone(), beginning.to_owned());
+        let patience = self.shared.patience_for(DEFAULT_TTL);
+        let names = self.home.run(async move { driver.names(&beginning, patience).await }).await;
+        let names: BTreeSet<Name> = names.map_err(|e| self.shared.at("list", None, e))?.into_iter().collect();
+        let mut locks = Vec::new();
+        for name in names {
+            let inspection = match self.lock(name.as_str()).build()?.inspect().await {
+                // It is no lock.
+                Err(e) if e.kind() == ErrorKind::Rejected => continue,
+                inspection => inspection?,
+            };
+            let is_waited_for = inspection.waiters.as_ref().is_some_and(|waiters| !waiters.is_empty());
+            if inspection.holder.is_some() || is_waited_for {
+                locks.push((name, inspection));
+            }
+        }
+        Ok(locks)
     }
 
     /// Creates what the server needs once before its first lock, if it is missing. `onelock::schema` shows what that
@@ -138,7 +175,7 @@ impl Client {
     pub(crate) fn start(driver: Arc<dyn Driver>, options: Options, home: Home) -> Client {
         let clock = options.the_clock();
         let Options { random, label, patience, observer, .. } = options;
-        let events = Arc::new(Events::new(driver.info().backend, observer));
+        let events = Arc::new(Events::new(driver.info().backend, observer, &clock));
         let task_count = home.task_count().clone();
         let shared = Shared {
             driver,

@@ -1,6 +1,8 @@
 //! The events of locks, reported once: `tracing` and `metrics` are derived from one event type, with the same names on
 //! every backend. No metric has a lock's name as a label. `docs/metrics.md` has the table.
 
+mod outage;
+
 use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,6 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use self::outage::{Outage, Said};
+use crate::clock::Clock;
 use crate::ending::{Ending, LossReason};
 use crate::error::Error;
 use crate::name::Name;
@@ -143,6 +147,10 @@ pub(crate) struct Events {
     pub(crate) observer: Option<Observer>,
     /// Whether a receiver of events has panicked.
     panicked: AtomicBool,
+    /// What the log says of the connection for requests.
+    requests: Outage,
+    /// What the log says of the connection for wake-ups.
+    wakes: Outage,
 }
 
 impl fmt::Debug for Events {
@@ -152,8 +160,18 @@ impl fmt::Debug for Events {
 }
 
 impl Events {
-    pub(crate) fn new(backend: &'static str, observer: Option<Observer>) -> Events {
-        Events { backend, observer, panicked: AtomicBool::new(false) }
+    pub(crate) fn new(backend: &'static str, observer: Option<Observer>, clock: &Clock) -> Events {
+        let (requests, wakes) = (Outage::new(clock.clone()), Outage::new(clock.clone()));
+        Events { backend, observer, panicked: AtomicBool::new(false), requests, wakes }
+    }
+
+    /// Notes that the server has taken a claim's wish to be woken.
+    pub(crate) fn listens(&self) {
+        if self.wakes.ends() {
+            self.to("tracing's subscriber", || {
+                tracing::info!(backend = self.backend, "lock server announces changes again");
+            });
+        }
     }
 
     pub(crate) fn tell(&self, event: &Event<'_>) {
@@ -182,22 +200,42 @@ impl Events {
         match event {
             Event::Asked { name } => tracing::trace!(backend, %name, "lock asked for"),
             Event::Granted { name, owner, token, waited } => {
+                self.trace_answer();
                 tracing::debug!(backend, %name, %owner, %token, ?waited, "lock granted");
             }
             Event::NotGranted { name, why, waited } => {
                 tracing::debug!(backend, %name, ?why, ?waited, "lock not granted");
             }
-            Event::Renewed { name, took } => tracing::trace!(backend, %name, ?took, "lock renewed"),
+            Event::Renewed { name, took } => {
+                self.trace_answer();
+                tracing::trace!(backend, %name, ?took, "lock renewed");
+            }
             Event::Lost { name, owner, cause, held } => {
                 tracing::warn!(backend, %name, %owner, %cause, ?held, "lock lost");
             }
             Event::Ended { name, owner, ending, held } => {
                 tracing::debug!(backend, %name, %owner, ?ending, ?held, "lock given up");
             }
-            Event::Trouble { name, operation, error } => {
-                tracing::warn!(backend, %name, operation, %error, "lock server trouble");
-            }
+            Event::Trouble { name, operation, error } => match self.outage(operation).goes_on(error.kind()) {
+                Said::First => tracing::warn!(backend, %name, operation, %error, "lock server trouble"),
+                Said::Again => tracing::debug!(backend, %name, operation, %error, "lock server trouble"),
+            },
             Event::Jumped { by } => tracing::warn!(backend, ?by, because = JUMPED, "time jumped ahead"),
+        }
+    }
+
+    /// Says that the server answers again, if it didn't.
+    fn trace_answer(&self) {
+        if self.requests.ends() {
+            tracing::info!(backend = self.backend, "lock server answers again");
+        }
+    }
+
+    /// Returns what is known of the connection that this call uses.
+    fn outage(&self, operation: &str) -> &Outage {
+        match operation {
+            "listen" | "watch" => &self.wakes,
+            _ => &self.requests,
         }
     }
 

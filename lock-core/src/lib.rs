@@ -46,7 +46,7 @@ mod blocking;
 pub use blocking::blocking_open;
 pub use client::Client;
 pub use clock::{Clock, Instant};
-pub use driver::{Fair, Fencing, Finding, Info, Inspection, Lease, Level, Revoked, Wakes, When};
+pub use driver::{Fair, Fencing, Finding, Info, Inspection, Lease, Level, Lists, Revoked, Wakes, When};
 pub use ending::{Completion, Ending, LossReason};
 pub use entry::Entry;
 pub use error::{Effect, Error, ErrorKind, Result};

@@ -128,11 +128,28 @@ impl Prefix {
     pub fn strip<'a>(&self, key: &'a str) -> Option<&'a str> {
         key.strip_prefix(&*self.0)
     }
+
+    /// Returns the name of the lock with this key on the server; `None` if no lock of this prefix can have it.
+    pub fn name(&self, key: &[u8]) -> Option<Name> {
+        Name::new(self.strip(std::str::from_utf8(key).ok()?)?).ok()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_comes_back_from_its_key() {
+        let prefix = Prefix::new("app:").unwrap();
+        for name in ["a", "app:", "ä/b"] {
+            let name = Name::new(name).unwrap();
+            assert_eq!(prefix.name(prefix.key(&name).as_bytes()), Some(name));
+        }
+        for key in [&b"app:"[..], b"other:a", b"app:a:lock~t", b"app:\xff"] {
+            assert_eq!(prefix.name(key), None, "{key:?}");
+        }
+    }
 
     #[test]
     fn names_are_taken_as_they_are_or_not_at_all() {

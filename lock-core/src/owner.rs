@@ -80,10 +80,31 @@ impl OwnerBytes {
 }
 
 impl fmt::Display for OwnerBytes {
-    /// Escaped, so that a foreign client's bytes can't disturb a terminal or a log.
+    /// An owner of this library as its 32 hex digits, as [`Owner`] is shown, whether the server has its bytes, these
+    /// digits, or a text that begins with them. A foreign client's bytes are escaped, so that they can't disturb a
+    /// terminal or a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0.escape_ascii(), f)
+        match (of_bytes(&self.0), digits(&self.0)) {
+            (Some(owner), _) => fmt::Display::fmt(&owner, f),
+            (None, Some(digits)) => f.write_str(digits),
+            (None, None) => fmt::Display::fmt(&self.0.escape_ascii(), f),
+        }
     }
+}
+
+/// Returns the owner if these can only be the bytes of one: a foreign client's text of this length is printable, and of
+/// ten million owners one is.
+fn of_bytes(bytes: &[u8]) -> Option<Owner> {
+    let owner = Owner(bytes.try_into().ok()?);
+    (!bytes.iter().all(|byte| matches!(byte, b' '..=b'~'))).then_some(owner)
+}
+
+/// Returns the 32 digits with which the text begins, if no other word begins with them.
+fn digits(text: &[u8]) -> Option<&str> {
+    let (digits, rest) = text.split_at_checked(32)?;
+    let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let is_owner = digits.iter().all(is_digit) && !rest.first().is_some_and(u8::is_ascii_alphanumeric);
+    std::str::from_utf8(digits).ok().filter(|_| is_owner)
 }
 
 impl fmt::Debug for OwnerBytes {
@@ -147,6 +168,29 @@ impl fmt::Display for Label {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_owner_is_shown_as_the_same_digits_however_a_server_stores_it() {
+        let owner = Owner(*b"\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\xff");
+        let shown = "000102030405060708090a0b0c0d0eff";
+        assert_eq!(owner.to_string(), shown);
+        let stored: [&[u8]; 4] = [
+            owner.as_bytes(),
+            shown.as_bytes(),
+            b"000102030405060708090a0b0c0d0eff deploy@web-3 pid 4711 sh",
+            b"000102030405060708090a0b0c0d0eff!the admin",
+        ];
+        for bytes in stored {
+            assert_eq!(OwnerBytes::new(bytes).to_string(), shown);
+        }
+        for (foreign, shown) in [
+            (&b"deploy-host-0001"[..], "deploy-host-0001"),
+            (b"\x1b[2J", "\\x1b[2J"),
+            (b"000102030405060708090a0b0c0d0eff00", "000102030405060708090a0b0c0d0eff00"),
+        ] {
+            assert_eq!(OwnerBytes::new(foreign).to_string(), shown);
+        }
+    }
 
     #[test]
     fn a_label_is_one_short_line() {

@@ -1,5 +1,6 @@
 //! The driver: opens claims, inspects locks, revokes them, checks the cluster.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -173,6 +174,26 @@ impl Driver for EtcdDriver {
         match when {
             When::HoldersDeadline => self.replace_holder(call, holder, keys::value(by, &label), marker).await,
             When::Now => self.remove(call, holder, marker).await,
+        }
+    }
+
+    async fn names(&self, beginning: &str, patience: Duration) -> Result<Vec<Name>> {
+        let call = &Call::begin(self.shared.clock(), patience);
+        let (layout, cluster) = (&self.shared.layout, &self.shared.cluster);
+        let beginning = format!("{}{beginning}", layout.prefix.as_str()).into_bytes();
+        let end = keys::end_of(&beginning);
+        // etcd takes no empty key.
+        let mut from = if beginning.is_empty() { vec![0] } else { beginning };
+        let mut names = BTreeSet::new();
+        loop {
+            let options = transactions::keys_only().with_range(end.clone()).with_limit(PAGE);
+            let page = Window::from(&cluster.get(call, &from, options).await?);
+            names.extend(page.keys.iter().filter_map(|place| layout.name(&place.key)));
+            match page.keys.last().filter(|_| page.more) {
+                // The next key after it.
+                Some(last) => from = [&last.key[..], &[0]].concat(),
+                None => return Ok(names.into_iter().collect()),
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_core::Info;
-use lock_core::driver::{Fair, Fencing, Lease, Wakes};
+use lock_core::driver::{Fair, Fencing, Lease, Lists, Wakes};
 
 /// Above this ttl, servers can be configured to give the next leader what is left of a lease, instead of its whole ttl.
 pub(crate) const MAX_TTL: Duration = Duration::from_secs(300);
@@ -27,6 +27,7 @@ pub(crate) fn info(server: String, election: Duration) -> Info {
     );
     info.fair = Fair::PerProcess;
     info.wakes = Wakes::Pushed;
+    info.lists = Lists::Held;
     info.clock = CLOCK;
     info.data_loss =
         "a minority of the members may be lost; without a majority no lock is granted or renewed. If \

@@ -56,11 +56,29 @@ impl Layout {
         Own { queue, key, value: value(owner, label), owner }
     }
 
+    /// Returns the name in whose queue this key is a place of a client of this library.
+    pub(crate) fn name(&self, key: &[u8]) -> Option<Name> {
+        let end = key.windows(2).rposition(|two| two == [b'/', OURS])?;
+        self.prefix.name(&key[..end])
+    }
+
     /// Whether a place of this queue belongs to this client.
     pub(crate) fn is_ours(&self, queue: &Queue, key: &[u8]) -> bool {
         let of_a_client = key.strip_prefix(queue.ours().as_slice()).unwrap_or_default();
         of_a_client.strip_prefix(self.client.as_bytes()).is_some_and(|rest| rest.starts_with(b"-"))
     }
+}
+
+/// Returns the first key behind all keys that begin with these bytes: etcd takes a single zero for no end at all.
+pub(crate) fn end_of(beginning: &[u8]) -> Vec<u8> {
+    let mut end = beginning.to_vec();
+    while let Some(last) = end.pop() {
+        if last < u8::MAX {
+            end.push(last + 1);
+            return end;
+        }
+    }
+    vec![0]
 }
 
 impl Queue {

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Busy, Call, Claim, Driver, Fencing, Finding, Grant, Hub, Inspection, Lease, Level, Prefix,
-    Release, Renewal, Request, Revocation, Revoked, Subscription, UnixTime, Wakes, Watched,
+    Attempt, Busy, Call, Claim, Driver, Fencing, Finding, Grant, Hub, Inspection, Lease, Level, Lists,
+    Prefix, Release, Renewal, Request, Revocation, Revoked, Subscription, UnixTime, Wakes, Watched,
 };
 use lock_core::{Clock, Effect, Error, Info, Name, Result};
 
@@ -86,6 +86,7 @@ fn info(server: &str) -> Info {
         SHORTEST_TTL..=LONGEST_TTL,
     );
     info.wakes = Wakes::Pushed;
+    info.lists = Lists::Held;
     info.clock = "the process's own, which is not set from outside";
     info.data_loss =
         "everything is lost with the process, holders included; a new process's tokens are higher than the \
@@ -121,6 +122,15 @@ impl Driver for LeaseDriver {
         let request = Ask::Revoke { key: self.server.key(name), holder, by, label, when };
         match self.server.ask(call, request).await? {
             Answer::Revoked(revoked) => Ok(revoked),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn names(&self, beginning: &str, patience: Duration) -> Result<Vec<Name>> {
+        let prefix = &self.server.prefix;
+        let beginning = format!("{}{beginning}", prefix.as_str()).into();
+        match self.server.ask(&self.server.connection.call(patience), Ask::List { beginning }).await? {
+            Answer::Listed(keys) => Ok(keys.iter().filter_map(|key| prefix.name(key.as_bytes())).collect()),
             other => Err(unexpected(&other)),
         }
     }

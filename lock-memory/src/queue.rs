@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Busy, Call, Claim, Driver, Fair, Fencing, Finding, Grant, Inspection, Lease, Level, Prefix,
-    Release, Renewal, Request, Revocation, Revoked, Subscription, Wakes, Watched,
+    Attempt, Busy, Call, Claim, Driver, Fair, Fencing, Finding, Grant, Inspection, Lease, Level, Lists,
+    Prefix, Release, Renewal, Request, Revocation, Revoked, Subscription, Wakes, Watched,
 };
 use lock_core::{Clock, Effect, Error, FencingToken, Info, Instant, LossReason, Name, Result};
 use tokio::runtime::Handle;
@@ -62,6 +62,7 @@ fn info(server: &str) -> Info {
     let mut info =
         Info::new("memory-queue", server, Fencing::Always, Lease::Session, SHORTEST_TTL..=LONGEST_TTL);
     info.fair = Fair::PerProcess;
+    info.lists = Lists::Held;
     info.wakes = Wakes::Pushed;
     info.clock = "the process's own, which is not set from outside";
     info.data_loss =
@@ -105,6 +106,16 @@ impl Driver for QueueDriver {
         let Revocation { holder, by, label, when, patience, .. } = revocation;
         match self.ask(patience, Ask::Revoke { key: self.key(name), holder, by, label, when }).await? {
             Answer::Revoked(revoked) => Ok(revoked),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn names(&self, beginning: &str, patience: Duration) -> Result<Vec<Name>> {
+        let beginning = format!("{}{beginning}", self.prefix.as_str()).into();
+        match self.ask(patience, Ask::List { beginning }).await? {
+            Answer::Listed(keys) => {
+                Ok(keys.iter().filter_map(|key| self.prefix.name(key.as_bytes())).collect())
+            }
             other => Err(unexpected(&other)),
         }
     }

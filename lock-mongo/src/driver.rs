@@ -81,6 +81,11 @@ impl Driver for MongoDriver {
         })
     }
 
+    async fn names(&self, beginning: &str, patience: Duration) -> Result<Vec<Name>> {
+        let keys = self.0.keys(&Call::begin(&self.0.clock, patience), beginning).await?;
+        Ok(keys.iter().filter_map(|key| self.0.prefix.name(key)).collect())
+    }
+
     async fn check(&self, patience: Duration) -> Result<Vec<Finding>> {
         check::check(&self.0, patience).await
     }

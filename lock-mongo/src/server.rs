@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lock_core::driver::{Call, Context, FirstUse, Prefix, detached};
 use lock_core::{Clock, Effect, Error, Name, Random, Result};
-use mongodb::bson::{Bson, Document};
+use mongodb::bson::{Bson, Document, RawDocument};
 use mongodb::options::{ClientOptions, FindOneAndUpdateOptions, ReturnDocument};
 
 use crate::claim_session::{ClaimSession, KeepsOrder};
@@ -149,6 +149,27 @@ impl Server {
         self.read(call, &link, asked_in, answer.as_ref())
     }
 
+    /// Returns the keys of all documents of locks that begin with `beginning`, free ones too.
+    pub(crate) async fn keys(&self, call: &Call, beginning: &str) -> Result<Vec<Vec<u8>>> {
+        self.prepare(call).await?;
+        let link = self.link();
+        let (locks, left) = (link.locks().clone(), call.left());
+        let beginning = format!("{}{beginning}", self.prefix.as_str()).into_bytes();
+        let list = async move {
+            // Binary values are ordered by their length first, so that no range of them is a prefix.
+            let all = mongodb::bson::doc! {};
+            let found = locks.find(all).projection(mongodb::bson::doc! { "_id": 1 });
+            let found = found.max_time(left).selection_criteria(primary_only()).await?;
+            let mut found = found;
+            let mut keys = Vec::new();
+            while found.advance().await? {
+                keys.extend(key_of(found.current(), &beginning));
+            }
+            Ok(keys)
+        };
+        self.ask(call, &link, list).await.map_err(Error::not_applied)
+    }
+
     /// Writes to a lock's document in the claim's session. Returns the document; `None` if there is none.
     pub(crate) async fn write(
         &self,
@@ -272,4 +293,10 @@ async fn update(
         .with_options(options)
         .session(session)
         .await
+}
+
+/// Returns the key of a lock's document, if it begins with `beginning`.
+fn key_of(document: &RawDocument, beginning: &[u8]) -> Option<Vec<u8>> {
+    let key = document.get_binary("_id").ok()?.bytes;
+    key.starts_with(beginning).then(|| key.to_vec())
 }

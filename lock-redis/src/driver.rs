@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Call, Claim, Context, Driver, Finding, Inspection, Opening, Request, Revocation, Revoked, When,
+    Call, Claim, Context, Driver, Finding, Inspection, Lists, Opening, Request, Revocation, Revoked, When,
 };
 use lock_core::{Error, Info, Name, Result};
 use redis::Value;
@@ -16,6 +16,7 @@ use crate::layout;
 use crate::scripts::{Answer, unexpected};
 use crate::server::Server;
 use crate::settings::Redis;
+use crate::side::{self, Kind};
 use crate::value::Seen;
 
 /// The driver of one Redis server.
@@ -86,10 +87,36 @@ impl Driver for RedisDriver {
         }
     }
 
+    async fn names(&self, beginning: &str, patience: Duration) -> Result<Vec<Name>> {
+        if self.0.profile.get().lists == Lists::Nothing {
+            return Err(Error::unsupported("this server can't list its locks"));
+        }
+        let call = &Call::begin(&self.0.clock, patience);
+        let (prefix, mut cursor) = (&self.0.prefix, b"0".to_vec());
+        let pattern = side::pattern(format!("{}{beginning}", prefix.as_str()).as_bytes(), Kind::Token);
+        let mut names = Vec::new();
+        loop {
+            let mut scan = redis::cmd("SCAN");
+            scan.arg(&cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(SCANNED);
+            let answer = self.0.ask(call, &scan).await?;
+            let read = redis::from_redis_value::<(Vec<u8>, Vec<Vec<u8>>)>(answer);
+            let (next, keys) = read.map_err(|e| unexpected(&"something of another form").with_source(e))?;
+            let locks = keys.iter().filter_map(|key| side::lock_of(key, Kind::Token));
+            names.extend(locks.filter_map(|lock| prefix.name(lock)));
+            cursor = next;
+            if cursor == b"0" {
+                return Ok(names);
+            }
+        }
+    }
+
     async fn check(&self, patience: Duration) -> Result<Vec<Finding>> {
         check::check(&self.0, patience).await
     }
 }
+
+/// How many keys one request of a list looks at. While the server does that, it does nothing else.
+const SCANNED: u32 = 1000;
 
 /// What an inspection shows.
 struct Shown {

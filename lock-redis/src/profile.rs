@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::Info;
-use lock_core::driver::{CurrentInfo, Fair, Fencing, Lease, Wakes};
+use lock_core::driver::{CurrentInfo, Fair, Fencing, Lease, Lists, Wakes};
 
 use crate::facts::{Facts, Standing};
 use crate::layout::Layout;
@@ -123,6 +123,11 @@ fn describe(server: String, promises: Promises, facts: &Facts, wakes: Wakes) -> 
         MIN_TTL..=MAX_TTL,
     );
     info.wakes = wakes;
+    info.lists = match (layout, promises.successor) {
+        // Redisson's counter is there for its own locks, too; and a cluster's keys are spread over its members.
+        (Layout::RedissonFenced, _) | (_, Successor::ReplicaOfAMember) => Lists::Nothing,
+        (Layout::Own | Layout::Fair(_) | Layout::Redisson, _) => Lists::Held,
+    };
     info.clock = CLOCK;
     info.data_loss = format!(
         "a lock that the server has lost can be granted again while its holder still relies on it, and only the \

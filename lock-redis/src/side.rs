@@ -41,6 +41,26 @@ pub(crate) fn side_key(key: &[u8], kind: Kind) -> Vec<u8> {
     whole
 }
 
+/// Returns the pattern of `SCAN` for the side keys of all keys that begin with `beginning`.
+pub(crate) fn pattern(beginning: &[u8], kind: Kind) -> Vec<u8> {
+    let mut pattern = Vec::new();
+    for byte in beginning {
+        if matches!(byte, b'*' | b'?' | b'[' | b']' | b'^' | b'\\') {
+            pattern.push(b'\\');
+        }
+        pattern.push(*byte);
+    }
+    pattern.push(b'*');
+    pattern.extend_from_slice(&suffix(kind));
+    pattern
+}
+
+/// Returns the key that has this side key; `None` if it is none.
+pub(crate) fn lock_of(side: &[u8], kind: Kind) -> Option<&[u8]> {
+    let key = &side[..side.len().checked_sub(STEERING + SUFFIX)?];
+    (side_key(key, kind) == side).then_some(key)
+}
+
 /// Returns the slot of a cluster to which this key belongs.
 pub(crate) fn slot(key: &[u8]) -> u16 {
     crc16(0, tag(key).unwrap_or(key)) % SLOTS as u16
@@ -125,6 +145,16 @@ mod tests {
     use lock_core::{Name, Random};
 
     use super::*;
+
+    #[test]
+    fn a_lock_is_found_by_its_side_key() {
+        for key in [&b"app:a"[..], b"", b"a{b}c", b"\xff*"] {
+            assert_eq!(lock_of(&side_key(key, Kind::Token), Kind::Token), Some(key));
+            assert_eq!(lock_of(&side_key(key, Kind::Wakes), Kind::Token), None);
+        }
+        assert_eq!(lock_of(b"app:a", Kind::Token), None);
+        assert_eq!(pattern(b"a*[b]?\\^", Kind::Token), b"a\\*\\[b\\]\\?\\\\\\^*:lock~t");
+    }
 
     /// Computes a key's slot as the cluster specification describes it.
     fn slot(key: &[u8]) -> u16 {

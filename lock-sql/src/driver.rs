@@ -54,6 +54,14 @@ impl<T: Table> Driver for SqlDriver<T> {
         self.table.opened(&call).await?.revoke(&call, name, revocation).await
     }
 
+    async fn names(&self, beginning: &str, patience: Duration) -> Result<Vec<Name>> {
+        let call = Call::begin(&self.clock, patience);
+        let table = self.table.opened(&call).await?;
+        let prefix = table.prefix();
+        let keys = table.list(&call, format!("{}{beginning}", prefix.as_str()).as_bytes()).await?;
+        Ok(keys.iter().filter_map(|key| prefix.name(key)).collect())
+    }
+
     async fn check(&self, patience: Duration) -> Result<Vec<Finding>> {
         let call = Call::begin(&self.clock, patience);
         self.table.opened(&call).await?.check(&call).await

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Call, Finding, Release, Request, Revocation, Revoked};
+use lock_core::driver::{Attempt, Call, Finding, Prefix, Release, Request, Revocation, Revoked};
 use lock_core::{Info, Name, Owner, Result};
 
 use crate::row::Row;
@@ -18,7 +18,11 @@ pub(crate) type Key = Arc<[u8]>;
 pub(crate) trait Table: fmt::Debug + Send + Sync + 'static {
     fn info(&self) -> Arc<Info>;
 
-    fn key(&self, name: &Name) -> Key;
+    fn prefix(&self) -> &Prefix;
+
+    fn key(&self, name: &Name) -> Key {
+        self.prefix().key(name).into_bytes().into()
+    }
 
     /// Connects, and creates the table if it is missing. Called before all calls below, until it succeeds.
     async fn open(&self, call: &Call) -> Result<()>;
@@ -52,6 +56,9 @@ pub(crate) trait Table: fmt::Debug + Send + Sync + 'static {
     async fn watch(&self, _call: &Call, _owner: &Owner) -> Result<Option<Box<dyn Listener>>> {
         Ok(None)
     }
+
+    /// Returns the keys of all locks that are held and that begin with `beginning`. Reads as [`look`](Self::look) does.
+    async fn list(&self, call: &Call, beginning: &[u8]) -> Result<Vec<Vec<u8>>>;
 
     async fn check(&self, call: &Call) -> Result<Vec<Finding>>;
 

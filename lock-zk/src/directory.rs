@@ -33,6 +33,22 @@ impl Folder {
         Directory { path: format!("{}/{component}", self.chroot), folder: self.clone() }
     }
 
+    /// Returns the names of all locks that have a directory and begin with `beginning`; none if there is no folder.
+    pub(crate) async fn names(
+        &self,
+        link: &Link,
+        call: &Call,
+        beginning: &str,
+    ) -> Result<Vec<Name>, Failure> {
+        let listed = match link.ask(call, link.client.list_children(&self.chroot)).await {
+            Err(Failure::Refused(ZkError::NoNode)) => Vec::new(),
+            listed => listed?,
+        };
+        let keys = listed.iter().filter_map(|component| layout::name(component));
+        let names = keys.filter_map(|key| self.prefix.name(key.as_bytes()));
+        Ok(names.filter(|name| name.as_str().starts_with(beginning)).collect())
+    }
+
     /// Creates the folder if it is missing. The folder stays.
     pub(crate) async fn make(&self, link: &Link, call: &Call) -> Result<(), Failure> {
         let ends = self.chroot.match_indices('/').skip(1).map(|(at, _)| at).chain([self.chroot.len()]);

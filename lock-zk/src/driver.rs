@@ -194,6 +194,18 @@ impl Driver for ZkDriver {
         }
     }
 
+    async fn names(&self, beginning: &str, patience: Duration) -> Result<Vec<Name>> {
+        let call = Call::begin(&self.clock, patience);
+        loop {
+            let link = self.ensemble.query_link.link(&call).await?;
+            let names = self.folder.names(&link, &call, beginning).await;
+            let settled = self.ensemble.query_link.settle(&link, &call, names).await;
+            if let Some(names) = settled.map_err(Error::not_applied)? {
+                return Ok(names);
+            }
+        }
+    }
+
     async fn check(&self, patience: Duration) -> Result<Vec<Finding>> {
         check::check(self, patience).await
     }

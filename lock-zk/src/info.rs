@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use lock_core::driver::{Fair, Fencing, HumanDuration, Lease, Wakes};
+use lock_core::driver::{Fair, Fencing, HumanDuration, Lease, Lists, Wakes};
 use lock_core::{Error, Info, Result};
 
 use crate::query_link::LONGEST_TIMEOUT;
@@ -72,6 +72,7 @@ impl Granted {
         );
         info.fair = Fair::PerProcess;
         info.wakes = Wakes::Pushed;
+        info.lists = Lists::Held;
         info.clock = CLOCK;
         info.data_loss = DATA_LOSS.to_owned();
         info.requests_per_hand_over = 4;

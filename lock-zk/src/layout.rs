@@ -26,6 +26,19 @@ pub(crate) fn component(name: &str) -> String {
     escaped(name.chars().map(|c| (c, is_refused(c))))
 }
 
+/// Returns the name whose component this is, if it is one.
+pub(crate) fn name(component: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut parts = component.split('%');
+    bytes.extend_from_slice(parts.next()?.as_bytes());
+    for part in parts {
+        let (digits, rest) = part.split_at_checked(2)?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        bytes.extend_from_slice(rest.as_bytes());
+    }
+    String::from_utf8(bytes).ok().filter(|name| self::component(name) == component)
+}
+
 fn escaped(chars: impl Iterator<Item = (char, bool)>) -> String {
     let mut out = String::new();
     for (c, escape) in chars {
@@ -178,6 +191,16 @@ mod tests {
     use lock_core::Random;
 
     use super::*;
+
+    #[test]
+    fn a_name_comes_back_from_its_component() {
+        for text in ["a", "a/b", ".", "..", "zookeeper", "50%", "ä\n", "🔒", "%41"] {
+            assert_eq!(name(&component(text)).as_deref(), Some(text));
+        }
+        for other in ["%", "%4", "%zz", "%41", "%ff", "."] {
+            assert_eq!(name(other), None, "{other}");
+        }
+    }
 
     fn names(queue: &[Ticket]) -> Vec<&str> {
         queue.iter().map(|ticket| ticket.name.as_str()).collect()

@@ -18,6 +18,8 @@ pages! {
     Lose = "lose.md";
     Fence = "fence.md";
     Cron = "cron.md";
+    Scripts = "scripts.md";
+    Recipes = "recipes.md";
     Workers = "workers.md";
     Testing = "testing.md";
     Operate = "operate.md";

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use onelock::{Name, parse_duration};
 
-use super::Server;
+use super::{Server, Voice};
 
 /// Runs a command while holding a lock.
 #[derive(Debug, clap::Args)]
@@ -63,19 +63,35 @@ pub(crate) struct Run {
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
 
-    /// Print to stderr on which server lock waits for the lock and acquires it
+    /// The exit status if the command was ended because --max-hold was over
+    #[arg(long, value_name = "N", default_value_t = 124)]
+    pub(crate) max_hold_exit_code: u8,
+
+    /// Say on stderr on which server lock has acquired the lock, and with which token
     #[arg(short, long)]
-    pub(crate) verbose: bool,
+    verbose: bool,
+
+    /// Say nothing while lock waits, and nothing if another client holds the lock; failures and losses are still said
+    #[arg(short, long, conflicts_with = "verbose")]
+    quiet: bool,
+
+    /// Say everything as JSON objects on stderr, one on each line
+    #[arg(long, conflicts_with_all = ["verbose", "quiet"])]
+    pub(crate) json: bool,
+
+    /// Run this line by the shell (sh -c) instead of a command with arguments
+    #[arg(short = 'c', long = "command", value_name = "LINE", conflicts_with = "command")]
+    line: Option<OsString>,
 
     /// The command and its arguments; it finds LOCK_NAME, LOCK_TOKEN and LOCK_HELD in its environment
-    #[arg(last = true, required = true, value_name = "CMD")]
-    pub(crate) command: Vec<OsString>,
+    #[arg(last = true, required_unless_present = "line", value_name = "CMD")]
+    command: Vec<OsString>,
 }
 
 const HELP: &str = "\
 Exit status: the command's own, or
   128+n  signal n ended the command, or the wait
-  124    --max-hold was over and the command was ended, whatever its own status
+  124    --max-hold was over and the command was ended, whatever its own status (--max-hold-exit-code sets another)
   75     not acquired: another client held the lock (-E sets another status)
   74     the lock was lost while the command ran, whatever the command's own status
   69     the server can't be reached or refuses the request
@@ -118,11 +134,15 @@ run again in the same slot. Servers that tell no time refuse --once-per before a
 LOCK_HELD lists the locks that are held around the command, one on each line: each lock by its server's address and, if
 the server has an identity, also by that. If a lock is in this list, lock refuses it and doesn't wait for it.
 
+While lock waits, it says on stderr for which lock, on which server, and which client holds it: at the start of the wait
+and once a minute, or all the time if stderr is a terminal. With --json it says by objects what happens: the events are
+waiting, held, trouble, renewed, lost, released and failed.
+
 Examples:
   lock run --name nightly-report -- ./report.sh
   export LOCK_URL=redis://localhost
   lock run --name deploy --no-wait -- ./deploy.sh production || echo \"not now\"
-  lock run --name migrate --wait 5m --ttl 10s -- sh -c 'echo \"token $LOCK_TOKEN\"; ./migrate'
+  lock run --name migrate --wait 5m --ttl 10s -c 'echo \"token $LOCK_TOKEN\"; ./migrate'
   lock run --name hourly --no-wait -E 0 --min-hold 1m -- ./hourly.sh
   lock run --name nightly --no-wait -E 0 --once-per 24h --at-offset 3h -- ./nightly.sh";
 
@@ -137,15 +157,44 @@ pub(crate) enum Waiting {
     No,
 }
 
-impl Run {
-    pub(crate) fn waiting(&self) -> Waiting {
-        match (self.wait, self.no_wait) {
+impl Waiting {
+    /// Reads `--wait` and `--no-wait`, of which a call has one at most.
+    pub(super) fn of(wait: Option<Duration>, no_wait: bool) -> Waiting {
+        match (wait, no_wait) {
             (Some(wait), _) => Waiting::AtMost(wait),
             (None, true) => Waiting::No,
             (None, false) => Waiting::ForEver,
         }
     }
 }
+
+impl Run {
+    pub(crate) fn waiting(&self) -> Waiting {
+        Waiting::of(self.wait, self.no_wait)
+    }
+
+    pub(crate) fn voice(&self) -> Voice {
+        match (self.quiet, self.verbose) {
+            (true, _) => Voice::Quiet,
+            (false, true) => Voice::Verbose,
+            (false, false) => Voice::Usual,
+        }
+    }
+
+    /// Returns the command and its arguments. Never empty.
+    pub(crate) fn command(&self) -> Vec<OsString> {
+        match &self.line {
+            Some(line) => [SHELL[0].into(), SHELL[1].into(), line.clone()].into(),
+            None => self.command.clone(),
+        }
+    }
+}
+
+/// The shell for `-c`, and its option before the line.
+#[cfg(not(windows))]
+const SHELL: [&str; 2] = ["sh", "-c"];
+#[cfg(windows)]
+const SHELL: [&str; 2] = ["cmd", "/C"];
 
 #[cfg(test)]
 mod tests {
@@ -166,5 +215,18 @@ mod tests {
         assert_eq!(waiting(&["--wait", "1.5s"]).unwrap(), Waiting::AtMost(Duration::from_millis(1500)));
         assert!(waiting(&["--wait", "1s", "--no-wait"]).is_err());
         assert!(waiting(&["--wait", "1"]).is_err());
+    }
+
+    #[test]
+    fn a_call_has_a_command_or_a_line() {
+        let command = |rest: &[&str]| {
+            let call = ["lock", "run", "--name", "n"].iter().chain(rest);
+            let Verb::Run(run) = Args::try_parse_from(call)?.verb else { panic!("it runs") };
+            Ok::<_, clap::Error>(run.command())
+        };
+        assert_eq!(command(&["--", "echo", "a b"]).unwrap(), ["echo", "a b"]);
+        assert_eq!(command(&["-c", "echo a | cat"]).unwrap(), [SHELL[0], SHELL[1], "echo a | cat"]);
+        assert!(command(&[]).is_err());
+        assert!(command(&["-c", "true", "--", "true"]).is_err());
     }
 }

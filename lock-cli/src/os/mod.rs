@@ -3,12 +3,18 @@
 #[cfg(unix)]
 mod unix;
 #[cfg(unix)]
-pub(crate) use unix::{Deadline, Process, Signals, inner_call, outlive_full_files};
+pub(crate) use unix::{
+    Deadline, Process, ServiceManager, Signal, Signals, close_stderr, detach, fail_instead_of_stopping,
+    inner_call, outlive_full_files, own_program, stdin_is_ready,
+};
 
 #[cfg(not(unix))]
 mod other;
 #[cfg(not(unix))]
-pub(crate) use other::{Deadline, Process, Signals, inner_call, outlive_full_files};
+pub(crate) use other::{
+    Deadline, Process, ServiceManager, Signal, Signals, fail_instead_of_stopping, inner_call,
+    outlive_full_files, stdin_is_ready,
+};
 
 /// What happened to the command's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

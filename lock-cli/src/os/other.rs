@@ -83,6 +83,30 @@ pub(crate) fn inner_call(_args: impl Iterator<Item = OsString>) -> Option<Result
 /// Does nothing: here no signal reports a full file.
 pub(crate) fn outlive_full_files() {}
 
+/// Does nothing: here no signal stops a process that reads its console.
+pub(crate) fn fail_instead_of_stopping() -> io::Result<()> {
+    Ok(())
+}
+
+/// Returns false: here a read is not known to return at once.
+pub(crate) fn stdin_is_ready() -> bool {
+    false
+}
+
+/// No service manager is told anything here.
+#[derive(Clone, Debug)]
+pub(crate) enum ServiceManager {}
+
+impl ServiceManager {
+    pub(crate) fn of_this_process() -> Option<ServiceManager> {
+        None
+    }
+
+    pub(crate) fn tell(&self, _state: &str) {
+        match *self {}
+    }
+}
+
 /// Ctrl-C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Signal;

@@ -4,8 +4,8 @@ use std::pin::pin;
 
 use onelock::{Clock, Completion, Instant, PeriodicGuard};
 
-use super::LAST_REQUESTS;
 use super::release::{Release, at};
+use crate::acquisition::LAST_REQUESTS;
 use crate::os::Signals;
 use crate::print;
 

@@ -3,10 +3,11 @@
 use std::pin::pin;
 use std::time::Duration;
 
+use onelock::driver::HumanDuration;
 use onelock::{Clock, Ending, Instant};
 
-use super::LAST_REQUESTS;
 use super::hold::Hold;
+use crate::acquisition::LAST_REQUESTS;
 use crate::os::Signals;
 use crate::print;
 
@@ -16,7 +17,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// The outcome of the release, or of keeping the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Release {
+pub(crate) enum Release {
     /// The lock was held until its release, or is kept for its slot.
     InTime,
     /// The lock was lost before, or the server could not be asked whether it was.
@@ -34,12 +35,13 @@ pub(super) enum Release {
 ///
 /// When the shortest time is over, a signal changes nothing if the server answers. If the server does not answer, the
 /// signal limits the wait for it to a short time; without a signal, a release may take until the lease ends.
-pub(super) async fn release(
-    hold: Hold,
+pub(crate) async fn release(
+    hold: impl Into<Hold>,
     kept_until: Option<Instant>,
     clock: &Clock,
     signals: &mut Signals,
 ) -> Release {
+    let hold = hold.into();
     let name = hold.name().clone();
     let mut released = pin!(hold.release());
     let mut first: Option<(Instant, i32)> = None;
@@ -67,8 +69,10 @@ pub(super) async fn release(
                     None => {
                         first = Some((now, signal.number()));
                         print::note(format!(
-                            "{name:?} is kept for {left:.1?} more (--min-hold) and then released; \
-                             a second signal, after {SECOND:?}, ends lock at once and leaves the lock to its ttl"
+                            "{name:?} is kept for {} more (--min-hold) and then released; \
+                             a second signal, after {}, ends lock at once and leaves the lock to its ttl",
+                            HumanDuration(left),
+                            HumanDuration(SECOND)
                         ));
                     }
                 }

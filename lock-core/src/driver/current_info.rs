@@ -62,7 +62,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::driver::{Fair, Fencing, Lease, Wakes};
+    use crate::driver::{Fair, Fencing, Lease, Lists, Wakes};
 
     fn info() -> Info {
         Info {
@@ -73,6 +73,7 @@ mod tests {
             lease: Lease::Lock,
             fair: Fair::No,
             wakes: Wakes::Polled,
+            lists: Lists::Nothing,
             min_ttl: Duration::ZERO,
             max_ttl: Duration::MAX,
             clock: "",

@@ -38,6 +38,8 @@ pub struct Info {
     pub fair: Fair,
     /// How a waiter learns of a release.
     pub wakes: Wakes,
+    /// Whether the locks can be listed.
+    pub lists: Lists,
     /// The shortest allowed ttl.
     pub min_ttl: Duration,
     /// The longest allowed ttl.
@@ -55,7 +57,7 @@ impl Info {
     /// Describes a server by what every backend has to say: which server it is, what it guarantees, and the shortest and
     /// the longest ttl.
     ///
-    /// The other fields begin with what promises least: no identity, no order, no wake-ups, four requests for a
+    /// The other fields begin with what promises least: no identity, no order, no wake-ups, no list, four requests for a
     /// hand-over, and nothing said of the clock or of lost data. Set each in which the server does better.
     pub fn new(
         backend: &'static str,
@@ -73,6 +75,7 @@ impl Info {
             lease,
             fair: Fair::No,
             wakes: Wakes::Polled,
+            lists: Lists::Nothing,
             min_ttl,
             max_ttl,
             clock: "the backend does not say",
@@ -89,6 +92,16 @@ impl Info {
         let key = format!("{}{}", self.identity.as_ref()?, name.as_str());
         Some(format!("{}={}", self.backend, key.escape_debug()))
     }
+}
+
+/// Whether a server can list its locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Lists {
+    /// The locks that are held or waited for.
+    Held,
+    /// It can't.
+    Nothing,
 }
 
 /// Under which assumption a token is never handed out twice and never falls.

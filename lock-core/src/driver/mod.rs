@@ -58,7 +58,7 @@ pub use feed::{Audience, Feed, Missed, Notice, Source, SourceError};
 pub use finding::{Finding, Level};
 pub use first_use::FirstUse;
 pub use hub::{Hub, Subscription};
-pub use info::{Fair, Fencing, Info, Lease, Wakes};
+pub use info::{Fair, Fencing, Info, Lease, Lists, Wakes};
 pub use register::{Change, Read, RegisterDriver, Registers, Replaced, Row, Stored};
 pub use request::{Context, HoldCount, Mode, Queueing, Request, Revocation, When};
 pub use rounding::{whole_micros, whole_millis, whole_seconds};
@@ -121,6 +121,23 @@ pub trait Driver: fmt::Debug + Send + Sync + 'static {
     ///
     /// Need not be cancel safe: the core runs it to completion, unless its runtime ends.
     async fn check(&self, patience: Duration) -> Result<Vec<Finding>>;
+
+    /// Returns the names of all locks that are held or waited for and that begin with `beginning`, in any order.
+    ///
+    /// It may also return names whose lock is free. It writes nothing, and reads the names alone. What other libraries'
+    /// clients hold may be missing.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` where the server can't list the names; then [`Info::lists`] is [`Lists::Nothing`]. `Unavailable`
+    /// if the server has not answered within `patience`; otherwise the error that the server returned.
+    ///
+    /// # Cancel safety
+    ///
+    /// Need not be cancel safe: the core runs it to completion, unless its runtime ends.
+    async fn names(&self, _beginning: &str, _patience: Duration) -> Result<Vec<Name>> {
+        Err(Error::unsupported("this server can't list its locks"))
+    }
 
     /// Creates what the server needs once before its first lock (a table, an index), if it is missing. Changes nothing
     /// else.

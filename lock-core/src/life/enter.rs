@@ -159,7 +159,10 @@ impl Life {
             return false;
         }
         match self.claim.listen().await {
-            Ok(()) => self.listening = Push::Yes,
+            Ok(()) => {
+                self.listening = Push::Yes;
+                self.shared.events.listens();
+            }
             Err(e) if e.kind() == ErrorKind::Unsupported => self.listening = Push::Never,
             Err(e) => self.trouble("listen", &self.at("listen", e)),
         }

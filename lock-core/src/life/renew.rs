@@ -97,6 +97,7 @@ impl Life {
         match self.claim.watch().await {
             Ok(watched) => {
                 held.watch_at = None;
+                self.shared.events.listens();
                 if watched == Watched::FromNowOn {
                     // A revoke before that was not announced.
                     held.look_at = Some(self.now());

@@ -8,6 +8,7 @@ mod entering;
 mod events;
 mod handed_over;
 mod leaving;
+mod log;
 mod looking;
 mod once;
 mod recorded;

@@ -94,6 +94,7 @@ impl Server for LeaseServer {
             }
             Request::Expire { key } => self.end(now, &key),
             Request::Inspect { key } => Handled::quietly(Answer::Holder(self.inspect(now, &key))),
+            Request::List { beginning } => Handled::quietly(Answer::Listed(self.list(now, &beginning))),
         }
     }
 
@@ -248,6 +249,11 @@ impl LeaseServer {
         lock.holder = None;
         self.writes += 1;
         Handled { answer: Answer::Done, pushes: lock.wake(key) }
+    }
+
+    fn list(&self, now: ServerTime, beginning: &str) -> Vec<Key> {
+        let held = self.locks.iter().filter(|(_, lock)| lock.held(now).is_some());
+        held.map(|(key, _)| key.clone()).filter(|key| key.starts_with(beginning)).collect()
     }
 
     fn inspect(&self, now: ServerTime, key: &str) -> Option<Entry> {

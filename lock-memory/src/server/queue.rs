@@ -89,6 +89,7 @@ impl Server for QueueServer {
                 let ends = |keeper| self.ends(keeper);
                 Answer::Inspected(self.queues.inspect(&key, now, ends))
             }
+            Request::List { beginning } => Answer::Listed(self.queues.list(&beginning)),
         };
         Handled { answer, pushes }
     }

@@ -136,7 +136,7 @@ pub(crate) fn clients_agree_on_the_longest_ttl() {
         assert!(error.to_string().contains("max_ttl=1.5s"), "{error}");
         // The change takes the longer of the two.
         let began = Instant::now();
-        assert!(client.init().await.unwrap().contains("votes in 3s"));
+        assert!(client.init().await.unwrap().contains("votes in 3 s"));
         released(lock.acquire().await.unwrap()).await;
         assert!(began.elapsed() >= ms(2999), "{:?}", began.elapsed());
     });

@@ -71,6 +71,15 @@ impl Statements {
         self.look_text(key).into()
     }
 
+    /// Reads the names of the locks that are held and that begin with `beginning`.
+    pub(super) fn list(&self, beginning: &[u8]) -> Statement {
+        let (table, length, beginning) = (&self.table, beginning.len(), Hex(beginning));
+        format!(
+            "SELECT {NOW} AS now, name FROM {table} WHERE LEFT(name, {length}) = {beginning} AND expires > {NOW}"
+        )
+        .into()
+    }
+
     fn look_text(&self, key: &[u8]) -> String {
         let (table, key) = (&self.table, Hex(key));
         format!("SELECT {NOW} AS now, owner, token, expires, label, revoked FROM {table} WHERE name = {key}")

@@ -109,8 +109,8 @@ impl Table for MySqlTable {
         self.pool.dialect().info()
     }
 
-    fn key(&self, name: &Name) -> Key {
-        self.prefix.key(name).into_bytes().into()
+    fn prefix(&self) -> &Prefix {
+        &self.prefix
     }
 
     async fn open(&self, call: &Call) -> Result<()> {
@@ -214,6 +214,17 @@ impl Table for MySqlTable {
         let waiter = Waiter::new(self.pool.clone(), self.statements.clone(), key.clone());
         waiter.mark(call).await?;
         Ok(Some(Box::new(waiter)))
+    }
+
+    async fn list(&self, call: &Call, beginning: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let (statements, beginning) = (self.statements.clone(), beginning.to_vec());
+        match self.pool.ask(call, Purpose::Acquire, move |_| statements.list(&beginning)).await {
+            Ok(answer) => {
+                answer.rows.iter().map(|row| row.try_get("name").map_err(errors::reading)).collect()
+            }
+            Err(e) if is_table_missing(&e) => Ok(Vec::new()),
+            Err(e) => Err(e.not_applied()),
+        }
     }
 
     async fn check(&self, call: &Call) -> Result<Vec<Finding>> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_core::Info;
-use lock_core::driver::{Fencing, Lease, Wakes};
+use lock_core::driver::{Fencing, Lease, Lists, Wakes};
 
 use crate::sweep::IDLE_BEFORE_DELETE;
 
@@ -28,6 +28,7 @@ pub(super) fn info(server: String) -> Info {
         Duration::from_millis(50)..=Duration::from_secs(365 * 24 * 3600),
     );
     info.wakes = Wakes::Pushed;
+    info.lists = Lists::Held;
     info.clock = CLOCK;
     info.data_loss = DATA_LOSS.to_owned();
     info.requests_per_hand_over = 2;

@@ -20,6 +20,7 @@ pub(super) const TIME: &str = concat!("SELECT ", now!());
 #[derive(Debug)]
 pub(crate) struct Statements {
     pub(crate) look: Arc<str>,
+    pub(crate) list: Arc<str>,
     pub(crate) take: Arc<str>,
     pub(crate) renew: Arc<str>,
     pub(crate) release: Arc<str>,
@@ -38,6 +39,7 @@ impl Statements {
         let of = |text: &str| text.replace("{now}", now!()).replace("{table}", &table.quoted('"')).into();
         Statements {
             look: of(LOOK),
+            list: of(LIST),
             take: of(TAKE),
             renew: of(RENEW),
             release: of(RELEASE),
@@ -54,6 +56,10 @@ impl Statements {
 const LOOK: &str = "
 SELECT {now}, l.owner, l.token, l.expires, l.label, l.revoked
 FROM (SELECT 1) AS one LEFT JOIN {table} AS l ON l.name = $1";
+
+/// What the names begin with. Returns those of the locks that are held.
+const LIST: &str = "
+SELECT {now}, name FROM {table} WHERE substring(name FROM 1 FOR length($1)) = $1 AND expires > {now}";
 
 /// The column of the token in the answer to `TAKE`; NULL if it did not take the lock.
 pub(super) const TOKEN: usize = 6;
@@ -160,9 +166,19 @@ mod tests {
     #[test]
     fn every_statement_names_the_table() {
         let statements = Statements::of(&"ops.locks".parse().unwrap());
-        let Statements { look, take, renew, release, mark, revoke_at_the_end, revoke_now, sweep, probe } =
-            &statements;
-        for text in [look, take, renew, release, mark, revoke_at_the_end, revoke_now, sweep, probe] {
+        let Statements {
+            look,
+            list,
+            take,
+            renew,
+            release,
+            mark,
+            revoke_at_the_end,
+            revoke_now,
+            sweep,
+            probe,
+        } = &statements;
+        for text in [look, list, take, renew, release, mark, revoke_at_the_end, revoke_now, sweep, probe] {
             assert!(
                 text.contains("\"ops\".\"locks\"") && !text.contains('{') && !text.contains("onelock_locks"),
                 "{text}"

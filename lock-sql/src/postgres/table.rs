@@ -183,8 +183,8 @@ impl Table for PostgresTable {
         self.sessions.info()
     }
 
-    fn key(&self, name: &Name) -> Key {
-        self.prefix.key(name).into_bytes().into()
+    fn prefix(&self) -> &Prefix {
+        &self.prefix
     }
 
     async fn open(&self, call: &Call) -> Result<()> {
@@ -280,6 +280,13 @@ impl Table for PostgresTable {
         let table = self.number.load(Ordering::Acquire);
         let watching = self.wakes.watch(call, owner, (table != 0).then_some(table)).await;
         Ok(unless_pooled(watching)?.map(|watching| Box::new(Holder(watching)) as Box<dyn Listener>))
+    }
+
+    async fn list(&self, call: &Call, beginning: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let beginning = Key::from(beginning);
+        let answer =
+            self.ask(call, Purpose::Maintain, &self.statements.list, &beginning, |list| list).await?;
+        answer.rows.iter().map(|row| row.try_get(1).map_err(errors::reading)).collect()
     }
 
     async fn check(&self, call: &Call) -> Result<Vec<Finding>> {

@@ -53,6 +53,10 @@ struct Taken {
 pub const LOOK: &str =
     "SELECT owner, token, boot, expires, label, revoked FROM main.onelock_locks WHERE name = ?1";
 
+/// Reads the names of the locks that are held and that begin with these bytes.
+const LIST: &str = "
+SELECT name FROM main.onelock_locks WHERE substr(name, 1, length(?1)) = ?1 AND boot = ?2 AND expires > ?3";
+
 /// Grants a lock that is free, or that this owner holds already; then its token stays, and its lease is not shortened.
 pub const TAKE: &str = "
 INSERT INTO main.onelock_locks AS l (name, owner, token, boot, expires, label) VALUES (?1, ?2, ?3, ?4, ?5 + ?6, ?7)
@@ -138,8 +142,8 @@ impl Table for SqliteTable {
         self.info.get()
     }
 
-    fn key(&self, name: &Name) -> Key {
-        self.prefix.key(name).into_bytes().into()
+    fn prefix(&self) -> &Prefix {
+        &self.prefix
     }
 
     async fn open(&self, call: &Call) -> Result<()> {
@@ -239,6 +243,15 @@ impl Table for SqliteTable {
 
     async fn listen(&self, _: &Call, _: &Key, name: &Name) -> Result<Option<Box<dyn Listener>>> {
         Ok(Some(Box::new(self.wakes().listen(name))))
+    }
+
+    async fn list(&self, call: &Call, beginning: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let (beginning, boot) = (beginning.to_vec(), self.time.boot());
+        let list = move |now: time::Now| {
+            sqlx::query(LIST).bind(beginning.clone()).bind(boot.to_vec()).bind(now.shared)
+        };
+        let Answer { rows, .. } = self.looks.ask(call, Late::Allowed, list).await?;
+        rows.iter().map(|row| row.try_get(0).map_err(errors::asking)).collect()
     }
 
     async fn check(&self, call: &Call) -> Result<Vec<Finding>> {

@@ -12,6 +12,7 @@ mod growth;
 #[cfg(unix)]
 mod inherited;
 mod lease;
+mod listing;
 mod liveness;
 mod model;
 mod names;
@@ -41,6 +42,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
         model::CASES,
         cancellation::CASES,
         breaking::CASES,
+        listing::CASES,
         reentrancy::CASES,
         several::CASES,
         blocking::CASES,

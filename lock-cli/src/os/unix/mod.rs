@@ -11,9 +11,11 @@
 
 mod channel;
 mod deadline;
+mod detach;
 mod exec;
 mod group;
 mod orphans;
+mod service;
 mod signals;
 mod terminal;
 mod watcher;
@@ -26,18 +28,21 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{self, Pid};
 use rustix::termios;
 
 pub(crate) use self::deadline::Deadline;
-pub(crate) use self::signals::{Signal, Signals, outlive_full_files};
+pub(crate) use self::detach::{close_stderr, detach};
+pub(crate) use self::service::ServiceManager;
+pub(crate) use self::signals::{Signal, Signals, fail_instead_of_stopping, outlive_full_files};
 
 use self::channel::{Channel, Order, Report, send_with};
 use self::orphans::Orphans;
 use self::terminal::{LockGroup, Modes, Stop};
 use super::Event;
 use crate::exit::{Exit, Failure};
-use crate::print;
+use crate::{keeper, print};
 
 /// The command, as `lock` sees it. Only the watcher signals and reaps it.
 #[derive(Debug)]
@@ -216,6 +221,7 @@ pub(crate) fn inner_call(mut args: impl Iterator<Item = OsString>) -> Option<Res
     match args.next()?.to_str()? {
         watcher::WATCH => Some(watcher::watch(args)),
         exec::BECOME => Some(Err(exec::become_command(args))),
+        keeper::KEEP => Some(keeper::keep()),
         _ => None,
     }
 }
@@ -226,9 +232,16 @@ fn number(arg: OsString) -> Option<Pid> {
 }
 
 /// Returns the path of the running program. On Linux this path leads to it even if its file was replaced.
-fn own_program() -> io::Result<PathBuf> {
+pub(crate) fn own_program() -> io::Result<PathBuf> {
     match cfg!(any(target_os = "linux", target_os = "android")) {
         true => Ok(PathBuf::from("/proc/self/exe")),
         false => std::env::current_exe(),
     }
+}
+
+/// Whether a read from stdin returns at once: there is something to read, or it is at its end.
+pub(crate) fn stdin_is_ready() -> bool {
+    let input = stdin();
+    let mut polled = [PollFd::new(&input, PollFlags::IN)];
+    poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
 }

@@ -36,6 +36,12 @@ pub(super) fn full_files_may_end() {
     let _: nix::Result<()> = SigSet::from(NixSignal::SIGXFSZ).thread_unblock();
 }
 
+/// From now on, if this thread reads the terminal while another process group has it, the read fails. It would otherwise
+/// stop this process, and with it the renewals.
+pub(crate) fn fail_instead_of_stopping() -> io::Result<()> {
+    Ok(SigSet::from(NixSignal::SIGTTIN).thread_block()?)
+}
+
 /// From now on this process is told when a child ends, also if one has ended before. The program that started `lock`
 /// may have blocked SIGCHLD, which is inherited. Must be called after the child was started that is or becomes the
 /// command: the command then has the signal in the state in which `lock` found it.

@@ -1,8 +1,9 @@
 //! Calls of the program.
 
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -16,6 +17,8 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 /// A call that is being prepared.
 pub(crate) struct Call {
     command: Command,
+    /// Where its input comes from, if it has any.
+    stdin: Option<Stdio>,
     /// Where its output goes, if not to the test.
     stdout: Option<Stdio>,
     stderr: Option<Stdio>,
@@ -34,13 +37,37 @@ pub(crate) fn run(url: &str, name: &str, flags: &[&str], script: &str) -> Call {
     lock(call.chain(flags.iter().copied()).chain(["--", "sh", "-c", script]))
 }
 
+/// Prepares `sh -c SCRIPT`, which finds the program as `$LOCK`, and no server in its environment.
+pub(crate) fn shell(script: &str) -> Call {
+    program("sh", ["-c", script])
+}
+
+/// Prepares a call of another program, which finds ours as `$LOCK`, and no server in its environment.
+pub(crate) fn program<S: AsRef<OsStr>>(name: &str, args: impl IntoIterator<Item = S>) -> Call {
+    let mut command = Command::new(name);
+    command.args(args).env_remove("LOCK_URL").env_remove("LOCK_HELD");
+    command.env("LOCK", env!("CARGO_BIN_EXE_lock"));
+    Call::of(command)
+}
+
 impl Call {
     fn of(command: Command) -> Call {
-        Call { command, stdout: None, stderr: None }
+        Call { command, stdin: None, stdout: None, stderr: None }
+    }
+
+    /// Gives the call an open stdin.
+    pub(crate) fn with_stdin(self) -> Call {
+        Call { stdin: Some(Stdio::piped()), ..self }
     }
 
     pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Call {
         self.command.env(name, value);
+        self
+    }
+
+    /// Runs the call in this folder.
+    pub(crate) fn within(mut self, folder: &Path) -> Call {
+        self.command.current_dir(folder);
         self
     }
 
@@ -88,7 +115,7 @@ impl Call {
 
     /// Starts the call.
     pub(crate) fn start(mut self) -> Running {
-        self.command.stdin(Stdio::null());
+        self.command.stdin(self.stdin.unwrap_or_else(Stdio::null));
         self.command.stdout(self.stdout.unwrap_or_else(Stdio::piped));
         self.command.stderr(self.stderr.unwrap_or_else(Stdio::piped));
         let began = Instant::now();
@@ -141,6 +168,16 @@ impl Running {
             Err(mpsc::RecvTimeoutError::Timeout) => panic!("no line on stdout within the limit"),
             Err(mpsc::RecvTimeoutError::Disconnected) => None,
         }
+    }
+
+    /// Writes a line to stdin.
+    pub(crate) fn tell(&mut self, line: &str) {
+        let stdin = self.child.stdin.as_mut().expect("the call has an open stdin");
+        writeln!(stdin, "{line}").unwrap();
+    }
+
+    pub(crate) fn close_stdin(&mut self) {
+        drop(self.child.stdin.take());
     }
 
     /// Returns the next line of stderr.

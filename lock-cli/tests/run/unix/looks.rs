@@ -24,6 +24,7 @@ pub(crate) const ON_SERVER: &[OnServer] = &[
     ("info says what the server guarantees", info),
     ("check says what is good and bad", check),
     ("check ends with 69 where locks will not work", check_unfit),
+    ("check --strict ends with 69 where locks are weak", check_weak),
     ("a server that needs nothing says so", schema),
     ("init makes what is missing, and says what that was", init_of_new_nodes),
 ];
@@ -102,6 +103,36 @@ fn check_unfit(server: &Owned) {
     run(&url, "unfit", &["--no-wait"], "true").finish().expect(69, &[]);
 }
 
+/// The server of the tests writes each grant to its disk.
+fn check_weak(server: &Owned) {
+    let strong = on(server, &["check", "--strict", "--json"]);
+    // How fast the server's clock runs is shown by no single look.
+    let findings = json(&strong);
+    let weak: Vec<&Value> = findings.iter().filter(|finding| finding["level"] != "good").collect();
+    assert!(weak.len() == 1 && weak[0]["subject"] == "clock", "{findings:?}");
+    assert_eq!(strong.status, 0, "{strong:?}");
+    let mut admin = connection(server);
+    for (setting, value) in [("appendonly", "no"), ("save", "")] {
+        redis::cmd("CONFIG").arg("SET").arg(setting).arg(value).exec(&mut admin).unwrap();
+    }
+    let weak = on(server, &["check", "--strict"]);
+    assert_eq!((weak.status, weak.stderr.as_str()), (69, ""), "{weak:?}");
+    assert!(weak.stdout.contains("\nwarning  persistence: a restart loses everything"), "{weak:?}");
+    let info = on(server, &["info"]);
+    assert!(info.stdout.contains("a restart loses everything"), "info calls it weak, too: {info:?}");
+    on(server, &["check"]).expect(0, &[]);
+    // A user that may not ask is told nothing, which is no proof of strength.
+    redis::cmd("ACL")
+        .arg(&["SETUSER", "unasked", "on", "nopass", "~*", "&*", "+@all", "-config", "-info"])
+        .exec(&mut admin)
+        .unwrap();
+    let url = server.url().replace("redis://", "redis://unasked:any@");
+    let unknown = lock(["check", "--strict", "--on", &url]).finish();
+    assert!(unknown.stdout.contains("\nunknown  persistence: "), "{unknown:?}");
+    assert_eq!(unknown.status, 69, "{unknown:?}");
+    lock(["check", "--on", &url]).finish().expect(0, &[]);
+}
+
 /// On new nodes of Redlock: until an operator declares them new, none of them votes.
 fn init_of_new_nodes(first: &Owned) {
     let (second, third) = (redis(), redis());
@@ -176,9 +207,14 @@ fn installation() {
 
 fn no_server() {
     // A reserved port on which no server runs.
-    for call in
-        [&["status", "n"] as &[&str], &["info"], &["check"], &["init", "--yes"], &["break", "n", "--yes"]]
-    {
+    for call in [
+        &["status", "n"] as &[&str],
+        &["info"],
+        &["check"],
+        &["check", "--strict"],
+        &["init", "--yes"],
+        &["break", "n", "--yes"],
+    ] {
         let done = lock(call).env("LOCK_URL", "redis://127.0.0.1:1").finish();
         done.expect(69, &["127.0.0.1:1"]);
         assert_eq!(done.stdout, "", "{call:?}");

@@ -5,6 +5,9 @@ mod call;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod daemons;
 mod ends;
+mod examples;
+mod hold;
+mod lists;
 mod looks;
 mod loss;
 #[cfg(target_os = "linux")]
@@ -12,12 +15,15 @@ mod namespace;
 mod once;
 mod output;
 mod own_file;
+mod recipes;
 mod secrecy;
 mod signals;
+mod steps;
 #[cfg(target_os = "linux")]
 mod terminal;
 mod terms;
 mod usage;
+mod voice;
 mod waits;
 mod watch;
 
@@ -32,7 +38,6 @@ type WherePossible = (&'static str, fn() -> Result<(), String>);
 /// A case on a server of its own.
 type OnServer = (&'static str, fn(&Owned));
 /// A case on a server of its own that returns the reason if this machine does not allow it.
-#[cfg(target_os = "linux")]
 type WhereAllowed = (&'static str, fn(&Owned) -> Result<(), String>);
 
 pub(crate) fn main() {
@@ -45,6 +50,10 @@ pub(crate) fn main() {
         loss::CASES,
         breaking::CASES,
         watch::CASES,
+        hold::CASES,
+        lists::CASES,
+        steps::CASES,
+        voice::CASES,
         #[cfg(any(target_os = "linux", target_os = "android"))]
         daemons::CASES,
         signals::CASES,
@@ -59,8 +68,12 @@ pub(crate) fn main() {
     let on_server = on_server.into_iter().map(|(name, case)| (name, move || case(&redis())));
     let mut trials = rules::judged("lock-cli", without);
     trials.extend(rules::judged("lock-cli", own_file::BY_SQLITE.iter().copied()));
-    trials.extend(rules::judged("lock-cli", looks::ON_ETCD.iter().copied()));
+    trials.extend(rules::judged("lock-cli", looks::ON_ETCD.iter().chain(lists::ON_ETCD).copied()));
     trials.extend(judged_on(&Redis, on_server));
+    trials.extend(judged_on(
+        &Redis,
+        examples::CASES.iter().chain(recipes::CASES).map(|&(name, case)| (name, move || case(&redis()))),
+    ));
     // They use unshare(1) of util-linux.
     #[cfg(target_os = "linux")]
     trials.extend(judged_on(

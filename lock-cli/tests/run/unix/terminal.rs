@@ -11,6 +11,7 @@ use std::{str, thread};
 use lock_test_servers::Owned;
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 
 use super::OnServer;
 use super::call::{LIMIT, lock};
@@ -22,6 +23,9 @@ pub(crate) const CASES: &[OnServer] = &[
     ("a command that was stopped for longer than its lease is killed", stopped_too_long),
     ("a command that is killed leaves the terminal as it was", modes),
     ("a waiter sees the holder", waiting),
+    ("a waiter sees the holder on fifty columns", narrow),
+    ("Ctrl-C ends a wait and leaves a clean line for the prompt", wait_interrupted),
+    ("a holder in the background of a shell goes on without its terminal", in_background),
 ];
 
 /// A shell at a terminal of its own.
@@ -198,15 +202,52 @@ fn modes(server: &Owned) {
 }
 
 fn waiting(server: &Owned) {
-    let holder = hold(server, "waited-for", &["--label", "the nightly build"]);
+    let holder = hold(server, "waited-for", &["--label", "the nightly build", "--ttl", "6s"]);
     let mut session = Session::start(server);
     session.runs("$LOCK run --name waited-for -- echo mine");
     session.shows("lock: waiting for \"waited-for\" on redis 127.0.0.1:");
-    session.shows("held for ");
-    session.shows(" s, ends in ");
-    session.shows(" s, by the nightly build");
+    session.shows("held by the nightly build for ");
+    session.shows(" s, renewed ");
+    session.shows(" s ago");
     holder.signal(rustix::process::Signal::TERM);
     // The line about the holder is gone when the command has the terminal.
     session.shows("\r\x1b[Kmine\n");
     session.status(0);
+}
+
+fn narrow(server: &Owned) {
+    let _holder = hold(server, "waited-for on fifty", &["--label", "deploy@build-17 pid 4711 report.sh"]);
+    let mut session = Session::start(server);
+    let fifty = Winsize { ws_row: 24, ws_col: 50, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&session.terminal, fifty).unwrap();
+    session.runs("$LOCK run --name 'waited-for on fifty' -- true");
+    // Cut at the terminal's width, so that the line does not wrap.
+    session.shows("\rheld by deploy@build-17 pid 4711 report.sh for ");
+    session.shows("\x1b[K");
+    session.types(CTRL_C);
+    session.status(130);
+}
+
+fn wait_interrupted(server: &Owned) {
+    let _holder = hold(server, "waited-for in vain", &["--label", "the nightly build"]);
+    let mut session = Session::start(server);
+    session.runs("$LOCK run --name 'waited-for in vain' -- echo mine");
+    session.shows("held by the nightly build for ");
+    session.types(CTRL_C);
+    session.shows("\r\x1b[Kprompt> ");
+    session.types("echo status=$?.\n");
+    session.shows("\nstatus=130.");
+}
+
+/// The shell gives a job in the background the terminal as its stdin, which it can't read.
+fn in_background(server: &Owned) {
+    let mut session = Session::start(server);
+    session.runs("$LOCK hold in-background &");
+    session.shows("held token=");
+    session.types("\n");
+    session.shows("prompt> ");
+    assert_eq!(lock(["status", "in-background", "--on", server.url()]).finish().status, 0);
+    session.types("kill $!; wait $!; echo status=$?.\n");
+    session.shows("released\n");
+    session.shows("status=0.");
 }

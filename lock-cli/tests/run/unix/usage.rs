@@ -45,6 +45,17 @@ fn bad_usage() {
         &["run", "--on", &file, "--name", "n", "--wait", "1s", "--no-wait", "--", "true"],
         &["run", "--on", &odd, "--name", "n", "--", "true"],
         &["run", "--on", &file, "--name", "n", "--max-hold", "0s", "--", "true"],
+        &["run", "--on", &file, "--name", "n", "-c", "true", "--", "true"],
+        &["run", "--on", &file, "--name", "n", "--quiet", "--verbose", "--", "true"],
+        &["run", "--on", &file, "--name", "n", "--quiet", "--json", "--", "true"],
+        &["hold", "--on", &file],
+        &["hold", "--on", &file, "n", "--max-hold", "0s"],
+        &["acquire", "--on", &file, "n", "--max-hold", "0s"],
+        &["acquire", "--on", &file, "n", "--parent", "init"],
+        &["acquire", "--on", &file, "n", "--parent", "none"],
+        &["acquire", "--on", &file, "n", "--parent", "2147483647"],
+        &["acquire", "--on", "gopher://host", "n"],
+        &["release", "--on", &file, "n", "--keeper", "/no/such/keeper"],
         &["run", "--on", &file, "--name", "n", "--max-hold", "5s", "--min-hold", "6s", "--", "true"],
         &["run", "--on", &file, "--name", "n", "--once-per", "10ms", "--", "true"],
         &["run", "--on", &file, "--name", "n", "--once-per", "1h", "--at-offset", "1h", "--", "true"],
@@ -192,6 +203,7 @@ fn inner_calls() {
     for args in [&["__exec"] as &[&str], &["__exec", "1", "true"], &["__watch"], &["__watch", "1"]] {
         lock(args).finish().expect(64, &["lock run --help"]);
     }
+    lock(["__keep"]).finish().expect(64, &["lock acquire --help"]);
     lock(["__exec", "1", "1", "echo", "ran"]).finish().expect(71, &["has ended"]);
     let done = lock(["__watch", "1", "echo", "ran"]).finish();
     done.expect(71, &["refused"]);

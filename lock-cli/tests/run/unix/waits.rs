@@ -1,5 +1,6 @@
 //! Waiting for the lock, or not.
 
+use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 use lock_conformance::{Data, assert_in_time};
@@ -7,7 +8,7 @@ use lock_test_servers::Owned;
 use rustix::process::Signal;
 
 use super::OnServer;
-use super::call::{Running, eventually, run};
+use super::call::{LIMIT, Running, eventually, run};
 
 pub(crate) const CASES: &[OnServer] = &[
     ("--no-wait gives 75 and names the holder", no_wait),
@@ -17,6 +18,7 @@ pub(crate) const CASES: &[OnServer] = &[
     ("a signal ends the wait and leaves nothing behind", withdrawn),
     ("a signal that comes with the grant leaves nothing behind either", withdrawn_when_granted),
     ("with --wait a server that comes late is good enough", late_server),
+    ("a service manager is told of the wait", service),
 ];
 
 /// Holds the lock until it is signalled.
@@ -54,9 +56,16 @@ fn no_wait(server: &Owned) {
 fn wait_over(server: &Owned) {
     let holder = hold(server, "wait-over", &[]);
     let done = run(server.url(), "wait-over", &["--wait", "2s"], "echo ran").finish();
-    done.expect(75, &["\"wait-over\" not acquired within 2s: held by", &format!(" pid {} sh", holder.id())]);
-    // While it waited it printed nothing: stderr is no terminal, and output may be sent as mail.
-    assert_eq!(done.stderr.lines().count(), 1, "{done:?}");
+    done.expect(75, &["\"wait-over\" not acquired within 2 s: held by", &format!(" pid {} sh", holder.id())]);
+    // While it waited it said one line.
+    assert_eq!(done.stderr.lines().count(), 2, "{done:?}");
+    let first = done.stderr.lines().next().unwrap();
+    let address = server.url().trim_start_matches("redis://").trim_end_matches('/');
+    assert!(
+        first.starts_with(&format!("lock: waiting for \"wait-over\" on redis {address}: held by ")),
+        "{first}"
+    );
+    assert!(first.contains(&format!(" pid {} sh for ", holder.id())), "{first}");
     assert_eq!(done.stdout, "");
     assert!(done.lasted >= Duration::from_secs(2), "{done:?}");
     assert_in_time!(done.took < Duration::from_secs(6), "{done:?}");
@@ -69,7 +78,7 @@ fn wait_granted(server: &Owned) {
     holder.signal(Signal::TERM);
     holder.finish().expect(143, &[]);
     let done = waiter.finish();
-    assert_eq!((done.status, done.stdout.as_str(), done.stderr.as_str()), (0, "mine\n", ""));
+    assert_eq!((done.status, done.stdout.as_str()), (0, "mine\n"), "{done:?}");
 }
 
 fn for_ever(server: &Owned) {
@@ -133,15 +142,45 @@ fn late_server(server: &Owned) {
     assert_eq!(waiter.finish().stdout, "ran\n");
 }
 
+/// As systemd listens to a service with Type=notify.
+fn service(server: &Owned) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notify");
+    let manager = UnixDatagram::bind(&path).unwrap();
+    manager.set_read_timeout(Some(LIMIT)).unwrap();
+    let told = || {
+        let mut bytes = [0; 4096];
+        let read = manager.recv(&mut bytes).unwrap();
+        String::from_utf8(bytes[..read].to_vec()).unwrap()
+    };
+    let holder = hold(server, "service", &["--label", "the first"]);
+    let waiter = run(server.url(), "service", &["--quiet"], "exit 3").env("NOTIFY_SOCKET", &path).start();
+    let first = told();
+    assert!(first.starts_with("STATUS=waiting for \"service\" on redis 127.0.0.1:"), "{first}");
+    assert!(first.ends_with("\nEXTEND_TIMEOUT_USEC=60000000"), "{first}");
+    let second = told();
+    assert!(second.contains(": held by the first for "), "{second}");
+    holder.signal(Signal::TERM);
+    waiter.finish().expect(3, &[]);
+    assert!(told().starts_with("STATUS=holds \"service\" on redis 127.0.0.1:"));
+}
+
 /// Returns the keys of this lock on the server.
 fn keys(server: &Owned, name: &str) -> Vec<String> {
     redis::cmd("KEYS").arg(format!("{name}*")).query(&mut connection(server)).unwrap()
 }
 
 /// Whether a client listens for a release of this lock.
-fn waits(server: &Owned, name: &str) -> bool {
+pub(crate) fn waits(server: &Owned, name: &str) -> bool {
     let channels: Vec<String> =
         redis::cmd("PUBSUB").arg("CHANNELS").arg(format!("*{name}*")).query(&mut connection(server)).unwrap();
+    !channels.is_empty()
+}
+
+/// Whether a holder is told at once of a break. Until a moment after its grant it is told by its next request.
+pub(crate) fn is_told_of_breaks(server: &Owned) -> bool {
+    let channels: Vec<String> =
+        redis::cmd("PUBSUB").arg("CHANNELS").arg("*lock~r").query(&mut connection(server)).unwrap();
     !channels.is_empty()
 }
 

@@ -84,6 +84,11 @@ pub enum Request {
         /// The lock.
         key: Key,
     },
+    /// Ask which locks are held.
+    List {
+        /// What their keys begin with.
+        beginning: Key,
+    },
 }
 
 /// What the server answers.
@@ -123,6 +128,8 @@ pub enum Answer {
     Revoked(Revoked),
     /// Who holds the lock.
     Holder(Option<Entry>),
+    /// Which locks are held.
+    Listed(Vec<Key>),
 }
 
 /// What the server pushes.

@@ -86,6 +86,11 @@ pub enum Request {
         /// The lock.
         key: Key,
     },
+    /// Ask which locks are held.
+    List {
+        /// What their keys begin with.
+        beginning: Key,
+    },
 }
 
 /// What the server answers.
@@ -119,6 +124,8 @@ pub enum Answer {
     Revoked(Revoked),
     /// Who holds the lock, and who waits.
     Inspected(Inspection),
+    /// Which locks are held.
+    Listed(Vec<Key>),
 }
 
 /// The state of a claim on the server.

@@ -114,6 +114,11 @@ impl Queues {
         self.0.get(key).into_iter().flatten().map(move |place| client(place.kept_by))
     }
 
+    /// Returns the locks whose keys begin with `beginning`.
+    pub(super) fn list(&self, beginning: &str) -> Vec<Key> {
+        self.0.keys().filter(|key| key.starts_with(beginning)).cloned().collect()
+    }
+
     pub(super) fn inspect(
         &self,
         key: &Key,

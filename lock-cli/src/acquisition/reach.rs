@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use onelock::{Client, Clock, Instant, Options};
 
+use super::Notice;
 use crate::exit::{Exit, Failure};
 
 /// The pause between two tries.
@@ -17,7 +18,9 @@ pub(super) async fn reach(
     options: &Options,
     give_up: Option<Instant>,
     clock: &Clock,
+    notice: &Notice,
 ) -> Result<Client, Failure> {
+    let mut told = notice.of_outage(clock);
     loop {
         let attempt = onelock::connect_with(url, options.clone());
         let Some(give_up) = give_up else { return Ok(attempt.await?) };
@@ -31,6 +34,7 @@ pub(super) async fn reach(
             let what = format!("the server could not be reached within the wait: {error}");
             return Err(Failure::new(Exit::Unavailable, what));
         }
+        told.tell(&error);
         clock.sleep(PAUSE).await;
     }
 }

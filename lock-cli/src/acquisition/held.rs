@@ -11,14 +11,14 @@ const VARIABLE: &str = "LOCK_HELD";
 
 /// A lock, as every call of this program identifies it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// The backend, the server's address, and the full name there.
     by_address: String,
     name: Name,
 }
 
 impl Place {
-    pub(super) fn of(client: &Client, url: &str, name: &Name) -> Result<Place, Failure> {
+    pub(crate) fn of(client: &Client, url: &str, name: &Name) -> Result<Place, Failure> {
         let info = client.info();
         let prefix = Location::parse(url)?.take_prefix()?;
         let key = prefix.key(name);
@@ -35,7 +35,7 @@ impl Place {
 }
 
 /// Refuses a lock that is held around this call already.
-pub(super) fn refuse_nested(place: &Place, client: &Client) -> Result<(), Failure> {
+pub(crate) fn refuse_nested(place: &Place, client: &Client) -> Result<(), Failure> {
     let (around, name) = (around(), &place.name);
     match place.lines(client).any(|line| around.lines().any(|held| held == line)) {
         false => Ok(()),
@@ -50,7 +50,7 @@ pub(super) fn refuse_nested(place: &Place, client: &Client) -> Result<(), Failur
 }
 
 /// Returns the variable that the command gets.
-pub(super) fn variable(place: &Place, client: &Client) -> (&'static str, String) {
+pub(crate) fn variable(place: &Place, client: &Client) -> (&'static str, String) {
     let lines: Vec<String> = around().lines().map(str::to_owned).chain(place.lines(client)).collect();
     (VARIABLE, lines.join("\n"))
 }

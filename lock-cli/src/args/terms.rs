@@ -1,0 +1,58 @@
+//! The arguments that `hold` and `acquire` have in common.
+
+use std::time::Duration;
+
+use onelock::{Name, parse_duration};
+
+use super::{Server, Voice, Waiting};
+
+/// Which lock is kept for another program, and on which terms.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Terms {
+    /// The lock's name
+    #[arg(value_parser = |name: &str| Name::new(name))]
+    pub(crate) name: Name,
+
+    #[command(flatten)]
+    pub(crate) server: Server,
+
+    /// How long the lock stays held if this program dies without releasing it; it is renewed every third of that time;
+    /// 30s by default
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) ttl: Option<Duration>,
+
+    /// How long to wait for the server and the lock; by default there is no limit for the lock, and no wait for the
+    /// server
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "no_wait")]
+    wait: Option<Duration>,
+
+    /// Give up at once if another client holds the lock
+    #[arg(long)]
+    no_wait: bool,
+
+    /// How long the lock is held at most; then it is released
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) max_hold: Option<Duration>,
+
+    /// The exit status if another client held the lock
+    #[arg(short = 'E', long, value_name = "N", default_value_t = 75)]
+    pub(crate) conflict_exit_code: u8,
+
+    /// How the holder is shown to other clients; by default user@host, pid and the command of lock
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) label: Option<String>,
+
+    /// Say nothing on stderr while lock waits, and nothing if another client holds the lock
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+impl Terms {
+    pub(crate) fn waiting(&self) -> Waiting {
+        Waiting::of(self.wait, self.no_wait)
+    }
+
+    pub(crate) fn voice(&self) -> Voice {
+        if self.quiet { Voice::Quiet } else { Voice::Usual }
+    }
+}
