@@ -60,7 +60,7 @@ pub(crate) fn check_says_what_the_server_is() -> Result<(), String> {
         let subjects: Vec<&str> = findings.iter().map(|finding| finding.subject).collect();
         assert_eq!(subjects, ["reachable", "version", "encryption", "folder", "rights", "tick"]);
         assert!(findings.iter().all(|finding| finding.level == Level::Good), "{findings:?}");
-        assert!(findings[5].message.contains("100ms"), "{findings:?}");
+        assert!(findings[5].message.contains("100 ms"), "{findings:?}");
         let raw = server.raw_at_root().await;
         assert_eq!(raw.list_children("/new/folder").await.unwrap(), Vec::<String>::new(), "nothing is left");
     })
