@@ -74,6 +74,20 @@ impl Client {
         self.home.wait_for(self.check())
     }
 
+    /// Does the same as [`Client::list`], for threads without async.
+    ///
+    /// # Errors
+    ///
+    /// As [`list`](Self::list).
+    ///
+    /// # Panics
+    ///
+    /// Inside async code.
+    #[track_caller]
+    pub fn blocking_list(&self, beginning: &str) -> Result<Vec<(Name, Inspection)>> {
+        self.home.wait_for(self.list(beginning))
+    }
+
     /// Does the same as [`Client::init`], for threads without async.
     ///
     /// # Errors

@@ -65,9 +65,10 @@ async fn they_refuse_to_stop_async_code() {
     script.times.lock().unwrap().push_back((ms(1), Ok(0)));
     let (periodic, done, failed) = (once(named("g")), once(named("h")), once(named("i")));
     let (done, failed) = (done.acquire().await.unwrap(), failed.acquire().await.unwrap());
-    let calls: [(&str, Call<'_>); 24] = [
+    let calls: [(&str, Call<'_>); 25] = [
         ("open", Box::new(|| drop(opened(&script)))),
         ("check", Box::new(|| drop(client.blocking_check()))),
+        ("list", Box::new(|| drop(client.blocking_list("")))),
         ("init", Box::new(|| drop(client.blocking_init()))),
         ("shutdown", Box::new(|| _ = client.blocking_shutdown(TTL))),
         ("acquire", Box::new(|| drop(lock.blocking_acquire()))),

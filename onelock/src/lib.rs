@@ -98,10 +98,10 @@ pub use backends::*;
 pub use lock_core::driver;
 pub use lock_core::{
     Client, Clock, Completion, DEFAULT_TTL, Effect, Ending, Entry, Error, ErrorKind, Event, Fair, Fence,
-    Fencing, FencingToken, Finding, Guard, Info, Inspection, Instant, Label, Lease, Level, Lists, Lock, LockBuilder,
-    LossReason, MAX_LABEL, MAX_NAME, MAX_PREFIX, MultiGuard, MultiLock, Name, Observer, Options, Owner,
-    OwnerBytes, Period, PeriodicGuard, PeriodicLock, Random, Reentrant, Refusal, Result, Revoked, Stale,
-    Wakes, When, blocking_open, parse_duration,
+    Fencing, FencingToken, Finding, Guard, Info, Inspection, Instant, Label, Lease, Level, Lists, Lock,
+    LockBuilder, LossReason, MAX_LABEL, MAX_NAME, MAX_PREFIX, MultiGuard, MultiLock, Name, Observer, Options,
+    Owner, OwnerBytes, Period, PeriodicGuard, PeriodicLock, Random, Reentrant, Refusal, Result, Revoked,
+    Stale, Wakes, When, blocking_open, parse_duration,
 };
 /// The sqlx of the modules `mysql`, `postgres` and `sqlite`: their fences take its connections.
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Ending, ErrorKind, LossReason, MultiLock, Options};
+use lock_core::{Ending, ErrorKind, Lists, LossReason, MultiLock, Options};
 
 use super::cancellation::takes_less_than_the_last_wait;
 use crate::bounds;
@@ -74,6 +74,10 @@ async fn a_dedicated_client_needs_no_runtime(s: Setting) {
         let guard = lock.blocking_acquire().expect("the lock is free");
         // The client's own thread renews the lock.
         assert_eq!(guard.blocking_lost(ttl * 2), None);
+        if client.info().lists == Lists::Held {
+            let listed = client.blocking_list(its_name.as_str()).expect("the server is up");
+            assert!(listed.iter().any(|(name, _)| *name == its_name), "{listed:?}");
+        }
         takes_less_than_the_last_wait(|| drop((guard, lock, client)));
     })
     .await;
