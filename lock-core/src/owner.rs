@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,6 +30,14 @@ impl Owner {
         let mut bytes = [0; 16];
         random.fill(&mut bytes);
         Owner(bytes)
+    }
+
+    /// Reads the 32 lower-case hex digits of an owner, with or without the dashes of a UUID.
+    pub fn parse(text: &str) -> Option<Owner> {
+        let digits: String = text.chars().filter(|c| *c != '-').collect();
+        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        let number = u128::from_str_radix(&digits, 16).ok()?;
+        (digits.len() == 32 && digits.bytes().all(is_digit)).then(|| Owner(number.to_be_bytes()))
     }
 
     /// Returns the 16 bytes.
@@ -64,30 +73,54 @@ impl fmt::Debug for Owner {
 /// }
 /// # Ok(()) }
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct OwnerBytes(Arc<[u8]>);
+#[derive(Clone)]
+pub struct OwnerBytes {
+    bytes: Arc<[u8]>,
+    /// Whose bytes these are, if the bytes alone don't show it.
+    owner: Option<Owner>,
+}
 
 impl OwnerBytes {
     /// Makes a value of the bytes that the server has.
     pub fn new(bytes: impl Into<Arc<[u8]>>) -> OwnerBytes {
-        OwnerBytes(bytes.into())
+        OwnerBytes { bytes: bytes.into(), owner: None }
+    }
+
+    /// Makes a value of the bytes that the server has for an owner of this library, where they are no more than a part
+    /// of it: it is shown as the owner is.
+    pub fn of(owner: Owner, bytes: impl Into<Arc<[u8]>>) -> OwnerBytes {
+        OwnerBytes { bytes: bytes.into(), owner: Some(owner) }
     }
 
     /// Returns the bytes as the server has them.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.0
+        &self.bytes
+    }
+}
+
+/// By the bytes alone.
+impl PartialEq for OwnerBytes {
+    fn eq(&self, other: &OwnerBytes) -> bool {
+        self.bytes == other.bytes
+    }
+}
+
+impl Eq for OwnerBytes {}
+
+impl Hash for OwnerBytes {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.bytes.hash(state);
     }
 }
 
 impl fmt::Display for OwnerBytes {
-    /// An owner of this library as its 32 hex digits, as [`Owner`] is shown, whether the server has its bytes, these
-    /// digits, or a text that begins with them. A foreign client's bytes are escaped, so that they can't disturb a
+    /// An owner of this library as its 32 hex digits, as [`Owner`] is shown, in whatever form the server has it. A foreign client's bytes are escaped, so that they can't disturb a
     /// terminal or a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (of_bytes(&self.0), digits(&self.0)) {
+        match (self.owner.or_else(|| of_bytes(&self.bytes)), digits(&self.bytes)) {
             (Some(owner), _) => fmt::Display::fmt(&owner, f),
             (None, Some(digits)) => f.write_str(digits),
-            (None, None) => fmt::Display::fmt(&self.0.escape_ascii(), f),
+            (None, None) => fmt::Display::fmt(&self.bytes.escape_ascii(), f),
         }
     }
 }
@@ -182,6 +215,14 @@ mod tests {
         ];
         for bytes in stored {
             assert_eq!(OwnerBytes::new(bytes).to_string(), shown);
+        }
+        let uuid = "00010203-0405-0607-0809-0a0b0c0d0eff";
+        assert_eq!(Owner::parse(uuid), Some(owner));
+        let node = format!("_c_{uuid}-lock-0000000007").into_bytes();
+        assert_eq!(OwnerBytes::of(owner, node.clone()).to_string(), shown);
+        assert_eq!(OwnerBytes::of(owner, node.clone()), OwnerBytes::new(node), "the server's bytes count");
+        for no_owner in ["", "00010203", &shown.to_uppercase(), &format!("+{}", &shown[1..])] {
+            assert_eq!(Owner::parse(no_owner), None);
         }
         for (foreign, shown) in [
             (&b"deploy-host-0001"[..], "deploy-host-0001"),

@@ -75,12 +75,12 @@ pub(crate) enum TokenSource {
 pub(crate) fn entry(seen: Seen, source: TokenSource) -> Entry {
     let ours = Field::parse(&seen.value);
     let (owner, label) = match &ours {
-        Some(field) => (field.in_the_hash().as_bytes().to_vec(), field.label.map(str::to_owned)),
-        None => (seen.value.clone(), None),
+        Some(field) => (field.shown(), field.label.map(str::to_owned)),
+        None => (OwnerBytes::new(seen.value.clone()), None),
     };
     let token = seen.token.filter(|_| ours.is_some() || source == TokenSource::Counter);
     let since = token.filter(|_| source == TokenSource::Clock).map(|token| seen.since(token));
-    let mut entry = Entry::new(OwnerBytes::new(owner));
+    let mut entry = Entry::new(owner);
     entry.token = token.and_then(|token| FencingToken::new(u64::try_from(token).ok()?));
     entry.since = since;
     entry.expires_in = seen.left;
@@ -122,6 +122,15 @@ impl<'a> Field<'a> {
             return None;
         }
         Some(Field { text, field: &text[..UUID + THREAD.len()], mark, label: mark.and(behind.get(1..)) })
+    }
+
+    /// Returns the owner as the hash has it, to show and to revoke it.
+    fn shown(&self) -> OwnerBytes {
+        let bytes = self.in_the_hash().as_bytes();
+        match Owner::parse(&self.field[..UUID]) {
+            Some(owner) => OwnerBytes::of(owner, bytes),
+            None => OwnerBytes::new(bytes),
+        }
     }
 
     /// Returns what is in the hash: a holder's label is not.
@@ -190,6 +199,12 @@ mod tests {
         assert_eq!(shown(&theirs, TokenSource::Clock), (None, None, None));
         assert_eq!(shown(&ours, TokenSource::Counter), (Some(5), None, None));
         assert_eq!(shown(&theirs, TokenSource::Counter), (Some(5), None, None));
+        let seen = Seen { value: ours.clone().into(), left: None, token: None, now: 7 };
+        assert_eq!(
+            entry(seen, TokenSource::Clock).owner.to_string(),
+            owner.to_string(),
+            "as its holder is shown"
+        );
         for (value, owner, label) in [
             (format!("{ours} deploy@web pid 7"), ours.clone(), Some("deploy@web pid 7")),
             (format!("{ours}!me"), format!("{ours}!me"), Some("me")),

@@ -174,14 +174,27 @@ impl Said {
     }
 }
 
-/// Returns the owner as it is shown: the node's name, and the revoker if it was revoked. The lock is then no longer the
+/// Returns what names the owner: the node's name, and the revoker if it was revoked. The lock is then no longer the
 /// former owner's.
 pub(crate) fn shown(name: &str, said: &Said) -> OwnerBytes {
-    let shown = match said {
+    let bytes = match said {
         Said::Revoked { by, .. } => format!("{name} revoked by {by}"),
         _ => name.to_owned(),
     };
-    OwnerBytes::new(shown.into_bytes())
+    let ours = match said {
+        Said::Foreign => None,
+        Said::Ours { .. } | Said::Revoked { .. } => owner(name),
+    };
+    match ours {
+        Some(owner) => OwnerBytes::of(owner, bytes.into_bytes()),
+        None => OwnerBytes::new(bytes.into_bytes()),
+    }
+}
+
+/// Returns the owner whose node this is.
+fn owner(name: &str) -> Option<Owner> {
+    let (uuid, _) = name.strip_prefix("_c_")?.split_once(MARK)?;
+    Owner::parse(uuid.strip_suffix('-')?)
 }
 
 #[cfg(test)]
@@ -295,6 +308,11 @@ mod tests {
         let revoked = Said::parse(&data);
         assert!(is_revoked(&data) && is_revoked(b"__REVOKE__"));
         assert_eq!((revoked.label(), revoked.timeout()), (ours.label(), ours.timeout()));
+        let node = format!("{}0000000007", node_prefix(&owner));
+        for said in [&ours, &revoked] {
+            assert_eq!(shown(&node, said).to_string(), owner.to_string(), "as its holder is shown");
+        }
+        assert_eq!(shown(&node, &Said::Foreign).to_string(), node);
         assert_eq!(shown("n", &revoked).as_bytes(), format!("n revoked by {owner}").as_bytes());
         for foreign in [&b"__REVOKE__"[..], b"10.0.0.7", &[0xff], b"", b"onelock/1 timeout=x y"] {
             assert_eq!(Said::parse(foreign), Said::Foreign);

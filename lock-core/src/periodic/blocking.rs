@@ -18,6 +18,7 @@ impl PeriodicLock {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_acquire(&self) -> Result<PeriodicGuard> {
         self.lock.home().wait_for(self.acquire())
     }
@@ -31,6 +32,7 @@ impl PeriodicLock {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_try_acquire(&self) -> Result<Option<PeriodicGuard>> {
         self.lock.home().wait_for(self.try_acquire())
     }
@@ -48,6 +50,7 @@ impl PeriodicLock {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_try_run<T, E>(
         &self,
         work: impl FnOnce(&Guard) -> Result<T, E>,
@@ -77,6 +80,7 @@ impl PeriodicGuard {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_complete(self) -> Completion {
         let home = self.guard.home().clone();
         home.wait_for(self.complete())
@@ -87,6 +91,7 @@ impl PeriodicGuard {
     /// # Panics
     ///
     /// Inside async code.
+    #[track_caller]
     pub fn blocking_release(self) -> Ending {
         self.guard.blocking_release()
     }
