@@ -12,11 +12,22 @@ use lock_test_servers::RedisAdmin;
 #[derive(Debug)]
 pub(crate) struct Admin {
     url: String,
+    /// The commands that count as requests, besides `EVALSHA`.
+    requests: &'static [&'static str],
 }
+
+/// What clients send. Scripts call `PTTL` as well, so the sum is an upper bound.
+const REQUESTS: &[&str] = &["eval", "subscribe", "unsubscribe", "pttl"];
+/// A fair lock's waiters look by the script alone, which calls `PTTL` several times.
+const REQUESTS_OF_FAIR_WAITERS: &[&str] = &["eval", "subscribe", "unsubscribe"];
 
 impl Admin {
     pub(crate) fn of(url: &str) -> Admin {
-        Admin { url: url.to_owned() }
+        Admin { url: url.to_owned(), requests: REQUESTS }
+    }
+
+    pub(crate) fn of_fair_locks(url: &str) -> Admin {
+        Admin { requests: REQUESTS_OF_FAIR_WAITERS, ..Admin::of(url) }
     }
 }
 
@@ -37,13 +48,11 @@ impl Forget for Admin {
 impl Count for Admin {
     async fn counters(&self) -> Counters {
         let info = info(&self.url).await;
-        // The commands that clients send. Scripts call PTTL as well, so the sum is an upper bound.
-        let sent = ["eval", "subscribe", "unsubscribe", "pttl"];
         let calls = |command: &str| find(&info, &format!("cmdstat_{command}:calls="));
         // A command that was never sent has no line. A lock was granted before anything is counted.
         let granted = calls("evalsha").expect("the server counts calls of evalsha");
         Counters {
-            requests: granted + sent.iter().filter_map(|command| calls(command)).sum::<u64>(),
+            requests: granted + self.requests.iter().filter_map(|command| calls(command)).sum::<u64>(),
             writes: find(&info, "rdb_changes_since_last_save:").expect("the server counts changes"),
         }
     }

@@ -68,6 +68,9 @@ impl Backend for Redis {
     }
 
     fn admin(&self, server: &Server) -> AdminAbilities {
-        AdminAbilities::all(Admin::of(server.url()))
+        AdminAbilities::all(match self.layout {
+            Layout::Fair(_) => Admin::of_fair_locks(server.url()),
+            _ => Admin::of(server.url()),
+        })
     }
 }
