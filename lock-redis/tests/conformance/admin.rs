@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use lock_conformance::Counters;
 use lock_conformance::harness::{Age, Count, Forget, Interrupt, Residue};
 use lock_core::Name;
+use lock_redis::Layout;
 use lock_test_servers::RedisAdmin;
 
 /// What a test reads of a server, and does to it, past the backend.
@@ -22,12 +23,12 @@ const REQUESTS: &[&str] = &["eval", "subscribe", "unsubscribe", "pttl"];
 const REQUESTS_OF_FAIR_WAITERS: &[&str] = &["eval", "subscribe", "unsubscribe"];
 
 impl Admin {
-    pub(crate) fn of(url: &str) -> Admin {
-        Admin { url: url.to_owned(), requests: REQUESTS }
-    }
-
-    pub(crate) fn of_fair_locks(url: &str) -> Admin {
-        Admin { requests: REQUESTS_OF_FAIR_WAITERS, ..Admin::of(url) }
+    pub(crate) fn of(url: &str, layout: Layout) -> Admin {
+        let requests = match layout {
+            Layout::Fair(_) => REQUESTS_OF_FAIR_WAITERS,
+            _ => REQUESTS,
+        };
+        Admin { url: url.to_owned(), requests }
     }
 }
 

@@ -68,9 +68,6 @@ impl Backend for Redis {
     }
 
     fn admin(&self, server: &Server) -> AdminAbilities {
-        AdminAbilities::all(match self.layout {
-            Layout::Fair(_) => Admin::of_fair_locks(server.url()),
-            _ => Admin::of(server.url()),
-        })
+        AdminAbilities::all(Admin::of(server.url(), self.layout))
     }
 }

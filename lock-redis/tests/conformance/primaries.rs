@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use lock_conformance::Counters;
 use lock_conformance::harness::{Age, Count, Forget, Interrupt, Residue};
 use lock_core::Name;
+use lock_redis::Layout;
 use lock_test_servers::RedisAdmin;
 
 use crate::admin::Admin;
@@ -22,7 +23,7 @@ impl Primaries {
     }
 
     fn each(&self) -> impl Iterator<Item = Admin> {
-        self.urls.iter().map(|url| Admin::of(url))
+        self.urls.iter().map(|url| Admin::of(url, Layout::Own))
     }
 }
 
