@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::sync::mpsc;
 use std::time::Duration;
 
 use lock_core::{Client, Clock, ErrorKind, LossReason, Options};
@@ -10,6 +11,21 @@ use tokio::time::{Instant, advance, sleep};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const TTL: Duration = Duration::from_secs(30);
+
+/// Runs a test in tokio's paused time. Where time does not move, it would never end: after a minute it has failed.
+fn in_paused_time(test: impl Future<Output = ()> + Send + 'static) {
+    let (done, ended) = mpsc::channel();
+    let running = std::thread::spawn(move || {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_all().start_paused(true).build().unwrap().block_on(test);
+        done.send(()).unwrap();
+    });
+    match ended.recv_timeout(Duration::from_secs(60)) {
+        Ok(()) => running.join().unwrap(),
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("the paused time stands still"),
+        Err(mpsc::RecvTimeoutError::Disconnected) => std::panic::resume_unwind(running.join().unwrap_err()),
+    }
+}
 
 /// The kinds of servers, and each of them by its URL. A URL names a server of this process: `test` keeps them apart.
 async fn pairs(test: &str) -> Vec<(Client, Client)> {
@@ -25,55 +41,63 @@ async fn pairs(test: &str) -> Vec<(Client, Client)> {
     pairs
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_wait_under_paused_time_ends() {
-    for (a, b) in pairs("a-wait").await {
-        let _guard = a.lock("n").build().unwrap().acquire().await.unwrap();
-        let (began, real) = (Instant::now(), std::time::Instant::now());
-        let refused = b.lock("n").wait(HOUR).build().unwrap().acquire().await.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Timeout, "{refused}");
-        let waited = began.elapsed();
-        assert!((HOUR..HOUR + Duration::from_secs(1)).contains(&waited), "{waited:?}");
-        // A wait in real time would take the hour. This bound is for a machine that is busy.
-        assert!(real.elapsed() < Duration::from_secs(60), "{:?}", real.elapsed());
-    }
+#[test]
+fn a_wait_under_paused_time_ends() {
+    in_paused_time(async {
+        for (a, b) in pairs("a-wait").await {
+            let _guard = a.lock("n").build().unwrap().acquire().await.unwrap();
+            let (began, real) = (Instant::now(), std::time::Instant::now());
+            let refused = b.lock("n").wait(HOUR).build().unwrap().acquire().await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Timeout, "{refused}");
+            let waited = began.elapsed();
+            assert!((HOUR..HOUR + Duration::from_secs(1)).contains(&waited), "{waited:?}");
+            // A wait in real time would take the hour. This bound is for a machine that is busy.
+            assert!(real.elapsed() < Duration::from_secs(60), "{:?}", real.elapsed());
+        }
+    });
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_waiter_gets_the_lock_when_the_lease_ends_in_paused_time() {
-    for (a, b) in pairs("a-lease").await {
-        let guard = a.lock("n").ttl(TTL).fixed_lease().build().unwrap().acquire().await.unwrap();
-        let began = Instant::now();
-        let next = b.lock("n").build().unwrap().acquire().await.unwrap();
-        let waited = began.elapsed();
-        assert!(waited >= TTL - Duration::from_secs(1) && waited < TTL * 2, "{waited:?}");
-        assert!(!guard.is_held(), "two clients hold it");
-        assert_eq!(guard.lost().await, LossReason::Expired);
-        drop(next);
-    }
+#[test]
+fn a_waiter_gets_the_lock_when_the_lease_ends_in_paused_time() {
+    in_paused_time(async {
+        for (a, b) in pairs("a-lease").await {
+            let guard = a.lock("n").ttl(TTL).fixed_lease().build().unwrap().acquire().await.unwrap();
+            let began = Instant::now();
+            let next = b.lock("n").build().unwrap().acquire().await.unwrap();
+            let waited = began.elapsed();
+            assert!(waited >= TTL - Duration::from_secs(1) && waited < TTL * 2, "{waited:?}");
+            assert!(!guard.is_held(), "two clients hold it");
+            assert_eq!(guard.lost().await, LossReason::Expired);
+            drop(next);
+        }
+    });
 }
 
-#[tokio::test(start_paused = true)]
-async fn work_of_an_hour_is_renewed_all_the_time() {
-    for (a, b) in pairs("an-hour").await {
-        let lock = a.lock("n").ttl(TTL).build().unwrap();
-        let other = b.lock("n").build().unwrap();
-        let work = async |_: &_| {
-            sleep(HOUR).await;
-            other.try_acquire().await.unwrap().is_none()
-        };
-        assert!(lock.run(work).await.unwrap(), "another client got it meanwhile");
-    }
+#[test]
+fn work_of_an_hour_is_renewed_all_the_time() {
+    in_paused_time(async {
+        for (a, b) in pairs("an-hour").await {
+            let lock = a.lock("n").ttl(TTL).build().unwrap();
+            let other = b.lock("n").build().unwrap();
+            let work = async |_: &_| {
+                sleep(HOUR).await;
+                other.try_acquire().await.unwrap().is_none()
+            };
+            assert!(lock.run(work).await.unwrap(), "another client got it meanwhile");
+        }
+    });
 }
 
-#[tokio::test(start_paused = true)]
-async fn time_that_is_moved_on_beyond_a_lease_ends_it() {
-    for (a, b) in pairs("moved-on").await {
-        let guard = a.lock("n").ttl(TTL).build().unwrap().acquire().await.unwrap();
-        advance(TTL * 2).await;
-        assert!(!guard.is_held());
-        let _next = b.lock("n").wait(TTL).build().unwrap().acquire().await.unwrap();
-    }
+#[test]
+fn time_that_is_moved_on_beyond_a_lease_ends_it() {
+    in_paused_time(async {
+        for (a, b) in pairs("moved-on").await {
+            let guard = a.lock("n").ttl(TTL).build().unwrap().acquire().await.unwrap();
+            advance(TTL * 2).await;
+            assert!(!guard.is_held());
+            let _next = b.lock("n").wait(TTL).build().unwrap().acquire().await.unwrap();
+        }
+    });
 }
 
 #[tokio::test]
@@ -86,11 +110,13 @@ async fn time_may_be_paused_after_a_client_was_opened() {
     assert_eq!(refused.kind(), ErrorKind::Timeout, "{refused}");
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_clock_of_the_options_is_kept() {
-    let (memory, own) = (Memory::new(), Clock::tokio());
-    let began = own.now();
-    sleep(HOUR).await;
-    let client = memory.client_with(Options::default().clock(own.clone())).await.unwrap();
-    assert_eq!(client.clock().now().since(began), HOUR);
+#[test]
+fn a_clock_of_the_options_is_kept() {
+    in_paused_time(async {
+        let (memory, own) = (Memory::new(), Clock::tokio());
+        let began = own.now();
+        sleep(HOUR).await;
+        let client = memory.client_with(Options::default().clock(own.clone())).await.unwrap();
+        assert_eq!(client.clock().now().since(began), HOUR);
+    });
 }
