@@ -1,5 +1,6 @@
 //! The arguments of the program.
 
+mod ask;
 mod hold;
 mod refusal;
 mod run;
@@ -12,8 +13,9 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 use onelock::Name;
 
+pub(crate) use ask::{Ask, Waiting};
 pub(crate) use hold::Hold;
-pub(crate) use run::{Run, Waiting};
+pub(crate) use run::Run;
 pub(crate) use server::Server;
 pub(crate) use steps::{Acquire, Parent, Release};
 pub(crate) use terms::Terms;

@@ -1,8 +1,6 @@
 //! `lock hold`: keeps a lock for the program that has started it, in whatever language that is written.
 
-use std::time::Duration;
-
-use onelock::{Client, DEFAULT_TTL, Guard, LossReason};
+use onelock::{Client, Guard, LossReason};
 
 use crate::acquisition::held::{self, Place};
 use crate::acquisition::{Acquisition, LAST_REQUESTS, Notice, server};
@@ -24,7 +22,7 @@ impl Hold {
     }
 
     async fn on_server(&self, lines: &Lines) -> Result<Exit, Failure> {
-        let url = self.terms.server.url()?;
+        let url = self.terms.ask.server.url()?;
         let mut ends = Ends { signals: Signals::listen()?, input: Input::watch() };
         let acquisition = self.terms.begin(self.notice(lines))?;
         let client = tokio::select! {
@@ -56,7 +54,7 @@ impl Hold {
         print::line(self.line(Event::Held { token: guard.token(), valid_for: guard.valid_for() }))?;
         tokio::select! {
             biased;
-            reason = guard.lost() => self.end_lost(guard, reason, acquisition, lines, ends).await,
+            reason = guard.lost() => self.end_lost(client, guard, reason, acquisition, lines, ends).await,
             _ = ends.next() => self.end_held(guard, acquisition, lines, &mut ends.signals).await,
         }
     }
@@ -84,6 +82,7 @@ impl Hold {
     /// stopped when stdin is closed or a signal comes.
     async fn end_lost(
         &self,
+        client: &Client,
         guard: Guard,
         reason: LossReason,
         acquisition: &Acquisition<'_>,
@@ -92,14 +91,11 @@ impl Hold {
     ) -> Result<Exit, Failure> {
         lines.say(self.line(Event::Lost { reason }));
         if let LossReason::Revoked | LossReason::Session = reason {
-            let _: Option<End> = acquisition.clock().timeout(self.longest_lease(), ends.next()).await;
+            let longest = self.terms.ask.ttl_on(&client.info());
+            let _: Option<End> = acquisition.clock().timeout(longest, ends.next()).await;
         }
         drop(guard);
         Err(self.terms.lost(reason))
-    }
-
-    fn longest_lease(&self) -> Duration {
-        self.terms.ttl.unwrap_or(DEFAULT_TTL)
     }
 
     fn notice(&self, lines: &Lines) -> Notice {

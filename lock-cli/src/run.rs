@@ -7,7 +7,7 @@ pub(crate) mod release;
 use std::time::Duration;
 
 use onelock::driver::HumanDuration;
-use onelock::{Client, DEFAULT_TTL, Label, Lock, LossReason, Options, Period};
+use onelock::{Client, Guard, Label, Lock, LossReason, Options, Period};
 
 use self::hold::{Asked, Hold};
 use self::release::Release;
@@ -41,14 +41,14 @@ impl Run {
 
     async fn told_by(&self, lines: Option<&Lines>) -> Result<Exit, Failure> {
         self.refuse_impossible_terms()?;
-        let url = self.server.url()?;
+        let url = self.ask.server.url()?;
         self.on_server(&url, lines).await
     }
 
     async fn on_server(&self, url: &str, lines: Option<&Lines>) -> Result<Exit, Failure> {
         let mut signals = Signals::listen()?;
         let notice = lines.cloned().map_or_else(|| Notice::of(self.voice()), Notice::Events);
-        let acquisition = Acquisition::begin(&self.name, self.waiting(), notice, self.conflict_exit_code);
+        let acquisition = Acquisition::begin(&self.name, self.ask.waiting(), notice, self.conflict_exit_code);
         let client = tokio::select! {
             biased;
             signal = signals.next() => return Ok(Exit::Signal(signal.number())),
@@ -72,10 +72,7 @@ impl Run {
     ) -> Result<Exit, Failure> {
         let clock = acquisition.clock();
         let began = clock.now();
-        let info = client.info();
-        // Without --ttl, the value nearest to the default that the server accepts.
-        let ttl = self.ttl.unwrap_or(DEFAULT_TTL.clamp(info.min_ttl, info.max_ttl));
-        let margins = Margins::of(ttl, self.kill_grace);
+        let margins = Margins::of(self.ask.ttl_on(&client.info()), self.kill_grace);
         let lock = self.lock(client, margins, acquisition.left())?;
         let asked = self.asked(lock)?;
         let server = server(client);
@@ -85,16 +82,7 @@ impl Run {
             guard = acquisition.acquire(&asked, &server) => guard?,
         };
         let granted = clock.now();
-        if let Some(manager) = ServiceManager::of_this_process() {
-            manager.tell(&format!("STATUS=holds {:?} on {server}", guard.name()));
-        }
-        if let Some(lines) = lines {
-            lines.say(Event::Held { token: guard.token(), valid_for: guard.valid_for() }.json(&self.name));
-        }
-        if self.voice() == Voice::Verbose {
-            let (name, token, waited) = (guard.name(), guard.token(), granted.since(began));
-            print::note(format!("acquired {name:?} on {server} with token {token} after {waited:.1?}"));
-        }
+        self.tell_grant(&guard, &server, granted.since(began), lines);
         let variables = [
             ("LOCK_NAME", self.name.to_string()),
             ("LOCK_TOKEN", guard.token().to_string()),
@@ -121,6 +109,19 @@ impl Run {
         self.verdict(ended, release)
     }
 
+    fn tell_grant(&self, guard: &Guard, server: &str, waited: Duration, lines: Option<&Lines>) {
+        let (name, token) = (guard.name(), guard.token());
+        if let Some(manager) = ServiceManager::of_this_process() {
+            manager.tell(&format!("STATUS=holds {name:?} on {server}"));
+        }
+        if let Some(lines) = lines {
+            lines.say(Event::Held { token, valid_for: guard.valid_for() }.json(&self.name));
+        }
+        if self.voice() == Voice::Verbose {
+            print::note(format!("acquired {name:?} on {server} with token {token} after {waited:.1?}"));
+        }
+    }
+
     /// Checks terms that the core can't check, because it does not know the command's grace.
     fn refuse_impossible_terms(&self) -> Result<(), Failure> {
         let what = match (self.min_hold, self.max_hold) {
@@ -135,10 +136,7 @@ impl Run {
     }
 
     fn lock(&self, client: &Client, margins: Margins, wait: Option<Duration>) -> Result<Lock, Failure> {
-        let mut lock = client.lock(self.name.as_str());
-        if let Some(ttl) = self.ttl {
-            lock = lock.ttl(ttl);
-        }
+        let mut lock = client.lock(self.name.as_str()).ttl(self.ask.ttl_on(&client.info()));
         if let Some(wait) = wait {
             lock = lock.wait(wait);
         }

@@ -17,7 +17,7 @@ impl Terms {
     pub(crate) fn begin(&self, notice: Notice) -> Result<Acquisition<'_>, Failure> {
         match self.max_hold {
             Some(Duration::ZERO) => Err(Failure::new(Exit::Usage, "--max-hold must not be zero")),
-            _ => Ok(Acquisition::begin(&self.name, self.waiting(), notice, self.conflict_exit_code)),
+            _ => Ok(Acquisition::begin(&self.name, self.ask.waiting(), notice, self.conflict_exit_code)),
         }
     }
 
@@ -29,14 +29,7 @@ impl Terms {
 
     /// Builds the lock. `wait` is what is left of the wait.
     pub(crate) fn lock(&self, client: &Client, wait: Option<Duration>) -> Result<Lock, Failure> {
-        let mut lock = client.lock(self.name.as_str());
-        if let Some(ttl) = self.ttl {
-            lock = lock.ttl(ttl);
-        } else {
-            // The value nearest to the default that the server accepts.
-            let info = client.info();
-            lock = lock.ttl(onelock::DEFAULT_TTL.clamp(info.min_ttl, info.max_ttl));
-        }
+        let mut lock = client.lock(self.name.as_str()).ttl(self.ask.ttl_on(&client.info()));
         if let Some(wait) = wait {
             lock = lock.wait(wait);
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use onelock::{Name, parse_duration};
 
-use super::{Server, Voice};
+use super::{Ask, Voice};
 
 /// Runs a command while holding a lock.
 #[derive(Debug, clap::Args)]
@@ -16,21 +16,7 @@ pub(crate) struct Run {
     pub(crate) name: Name,
 
     #[command(flatten)]
-    pub(crate) server: Server,
-
-    /// How long the lock stays held if this program dies without releasing it; it is renewed every third of that time;
-    /// 30s by default
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
-    pub(crate) ttl: Option<Duration>,
-
-    /// How long to wait for the server and the lock; by default there is no limit for the lock, and no wait for the
-    /// server
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "no_wait")]
-    wait: Option<Duration>,
-
-    /// Give up at once if another client holds the lock
-    #[arg(long)]
-    no_wait: bool,
+    pub(crate) ask: Ask,
 
     /// How long the command may hold the lock; then it gets SIGTERM, and --kill-grace later SIGKILL
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
@@ -146,33 +132,7 @@ Examples:
   lock run --name hourly --no-wait -E 0 --min-hold 1m -- ./hourly.sh
   lock run --name nightly --no-wait -E 0 --once-per 24h --at-offset 3h -- ./nightly.sh";
 
-/// How long a call waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Waiting {
-    /// Without limit for the lock.
-    ForEver,
-    /// For at most this time, for the server and the lock together.
-    AtMost(Duration),
-    /// Not at all.
-    No,
-}
-
-impl Waiting {
-    /// Reads `--wait` and `--no-wait`, of which a call has one at most.
-    pub(super) fn of(wait: Option<Duration>, no_wait: bool) -> Waiting {
-        match (wait, no_wait) {
-            (Some(wait), _) => Waiting::AtMost(wait),
-            (None, true) => Waiting::No,
-            (None, false) => Waiting::ForEver,
-        }
-    }
-}
-
 impl Run {
-    pub(crate) fn waiting(&self) -> Waiting {
-        Waiting::of(self.wait, self.no_wait)
-    }
-
     pub(crate) fn voice(&self) -> Voice {
         match (self.quiet, self.verbose) {
             (true, _) => Voice::Quiet,
@@ -202,20 +162,6 @@ mod tests {
 
     use super::super::{Args, Verb};
     use super::*;
-
-    #[test]
-    fn a_call_says_how_long_it_waits() {
-        let waiting = |flags: &[&str]| {
-            let call = ["lock", "run", "--name", "n"].iter().chain(flags).chain(&["--", "true"]);
-            let Verb::Run(run) = Args::try_parse_from(call)?.verb else { panic!("it runs") };
-            Ok::<_, clap::Error>(run.waiting())
-        };
-        assert_eq!(waiting(&[]).unwrap(), Waiting::ForEver);
-        assert_eq!(waiting(&["--no-wait"]).unwrap(), Waiting::No);
-        assert_eq!(waiting(&["--wait", "1.5s"]).unwrap(), Waiting::AtMost(Duration::from_millis(1500)));
-        assert!(waiting(&["--wait", "1s", "--no-wait"]).is_err());
-        assert!(waiting(&["--wait", "1"]).is_err());
-    }
 
     #[test]
     fn a_call_has_a_command_or_a_line() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use onelock::{Name, parse_duration};
 
-use super::{Server, Voice, Waiting};
+use super::{Ask, Voice};
 
 /// Which lock is kept for another program, and on which terms.
 #[derive(Debug, clap::Args)]
@@ -14,21 +14,7 @@ pub(crate) struct Terms {
     pub(crate) name: Name,
 
     #[command(flatten)]
-    pub(crate) server: Server,
-
-    /// How long the lock stays held if this program dies without releasing it; it is renewed every third of that time;
-    /// 30s by default
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
-    pub(crate) ttl: Option<Duration>,
-
-    /// How long to wait for the server and the lock; by default there is no limit for the lock, and no wait for the
-    /// server
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "no_wait")]
-    wait: Option<Duration>,
-
-    /// Give up at once if another client holds the lock
-    #[arg(long)]
-    no_wait: bool,
+    pub(crate) ask: Ask,
 
     /// How long the lock is held at most; then it is released
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
@@ -48,10 +34,6 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    pub(crate) fn waiting(&self) -> Waiting {
-        Waiting::of(self.wait, self.no_wait)
-    }
-
     pub(crate) fn voice(&self) -> Voice {
         if self.quiet { Voice::Quiet } else { Voice::Usual }
     }

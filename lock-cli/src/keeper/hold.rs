@@ -67,7 +67,7 @@ impl Keeper<'_> {
     async fn run(&self, front: UnixStream) -> Result<Exit, Failure> {
         let parent = Watched::start(self.parent)?;
         let terms = &self.acquire.terms;
-        let url = terms.server.url()?;
+        let url = terms.ask.server.url()?;
         let rendezvous = Rendezvous::of(&url, &terms.name)?;
         self.refuse_second(&rendezvous)?;
         let acquisition = terms.begin(Notice::of(terms.voice()))?;

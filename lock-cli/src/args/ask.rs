@@ -1,0 +1,76 @@
+//! The arguments by which a call asks for a lock: on which server, for how long, and how long it waits.
+
+use std::time::Duration;
+
+use onelock::{DEFAULT_TTL, Info, parse_duration};
+
+use super::Server;
+
+/// What `run`, `hold` and `acquire` have in common.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Ask {
+    #[command(flatten)]
+    pub(crate) server: Server,
+
+    /// How long the lock stays held if this program dies without releasing it; it is renewed every third of that time;
+    /// 30s by default
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    ttl: Option<Duration>,
+
+    /// How long to wait for the server and the lock; by default there is no limit for the lock, and no wait for the
+    /// server
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "no_wait")]
+    wait: Option<Duration>,
+
+    /// Give up at once if another client holds the lock
+    #[arg(long)]
+    no_wait: bool,
+}
+
+impl Ask {
+    pub(crate) fn waiting(&self) -> Waiting {
+        match (self.wait, self.no_wait) {
+            (Some(wait), _) => Waiting::AtMost(wait),
+            (None, true) => Waiting::No,
+            (None, false) => Waiting::ForEver,
+        }
+    }
+
+    /// Returns the ttl: without `--ttl`, the value nearest to the default that the server accepts.
+    pub(crate) fn ttl_on(&self, server: &Info) -> Duration {
+        self.ttl.unwrap_or(DEFAULT_TTL.clamp(server.min_ttl, server.max_ttl))
+    }
+}
+
+/// How long a call waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// Without limit for the lock.
+    ForEver,
+    /// For at most this time, for the server and the lock together.
+    AtMost(Duration),
+    /// Not at all.
+    No,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::super::{Args, Verb};
+    use super::*;
+
+    #[test]
+    fn a_call_says_how_long_it_waits() {
+        let waiting = |flags: &[&str]| {
+            let call = ["lock", "run", "--name", "n"].iter().chain(flags).chain(&["--", "true"]);
+            let Verb::Run(run) = Args::try_parse_from(call)?.verb else { panic!("it runs") };
+            Ok::<_, clap::Error>(run.ask.waiting())
+        };
+        assert_eq!(waiting(&[]).unwrap(), Waiting::ForEver);
+        assert_eq!(waiting(&["--no-wait"]).unwrap(), Waiting::No);
+        assert_eq!(waiting(&["--wait", "1.5s"]).unwrap(), Waiting::AtMost(Duration::from_millis(1500)));
+        assert!(waiting(&["--wait", "1s", "--no-wait"]).is_err());
+        assert!(waiting(&["--wait", "1"]).is_err());
+    }
+}
