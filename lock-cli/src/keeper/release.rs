@@ -28,11 +28,7 @@ impl Release {
             keepers.extend(connect(&socket)?);
         }
         let keeper = match keepers.len() {
-            0 => {
-                return Err(
-                    self.unproven("no keeper holds it here: it was lost, released, or never acquired")
-                );
-            }
+            0 => return Err(self.unproven(self.no_keeper())),
             1 => keepers.remove(0),
             n => {
                 let what = format!("there are {n} keepers of {:?}: give --keeper or --parent", self.name);
@@ -59,6 +55,17 @@ impl Release {
             (Some(path), None) => Ok(vec![path]),
             (_, Some(parent)) => Ok(rendezvous.of_parent(parent)?),
             (None, None) => Ok(rendezvous.of_parent(own_parent()?)?),
+        }
+    }
+
+    fn no_keeper(&self) -> &'static str {
+        match (&self.keeper, self.parent, env::var_os(VARIABLE)) {
+            (None, None, None) => {
+                "no keeper holds it for the process that calls lock release: it was lost, released or never acquired. If \
+                 it was acquired for another process, name that by --parent, or hand on what lock acquire has printed: \
+                 LOCK_KEEPER"
+            }
+            _ => "no keeper holds it here: it was lost, released, or never acquired",
         }
     }
 
