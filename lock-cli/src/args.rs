@@ -17,7 +17,9 @@ pub(crate) use ask::{Ask, Waiting};
 pub(crate) use hold::Hold;
 pub(crate) use run::Run;
 pub(crate) use server::Server;
-pub(crate) use steps::{Acquire, Parent, Release};
+#[cfg(unix)]
+pub(crate) use steps::Parent;
+pub(crate) use steps::{Acquire, Release};
 pub(crate) use terms::Terms;
 pub(crate) use voice::Voice;
 

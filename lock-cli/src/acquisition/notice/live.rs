@@ -1,6 +1,5 @@
 //! The line of a terminal that changes while the program waits.
 
-use std::io;
 use std::time::Duration;
 
 use onelock::{Clock, Entry, Instant, Lock, OwnerBytes};
@@ -89,7 +88,7 @@ fn replace(text: &str) {
 /// Returns how many characters fit into a line.
 fn width() -> usize {
     #[cfg(unix)]
-    if let Ok(size) = rustix::termios::tcgetwinsize(io::stderr()) {
+    if let Ok(size) = rustix::termios::tcgetwinsize(std::io::stderr()) {
         return match size.ws_col {
             0 => 79,
             columns => usize::from(columns) - 1,
