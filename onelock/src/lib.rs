@@ -43,7 +43,7 @@
 //! | `mysql` | `mysql://`, `mariadb://` | MySQL or MariaDB |
 //! | `sqlite` | `sqlite:` | none: a file, for the processes of one machine |
 //! | `mongodb` | `mongodb://`; with `mongodb-srv` also `mongodb+srv://` | MongoDB |
-//! | `etcd` | `etcd://` | etcd; the build needs `protoc` |
+//! | `etcd` | `etcd://` | etcd |
 //! | `zk` | `zk://` | ZooKeeper |
 //!
 //! `all-servers` is all of these. `tls` adds encrypted connections (`rediss://`, `?ca=`), and `zk-tls` those to ZooKeeper
