@@ -10,7 +10,7 @@ use onelock::driver::HumanDuration;
 use onelock::{Client, Clock, ErrorKind, Guard, Instant, Lock, Name, Options};
 
 pub(crate) use self::notice::Notice;
-use crate::args::Waiting;
+use crate::args::{Ask, Waiting};
 use crate::exit::{Exit, Failure};
 
 /// How long the last requests to the server may take. What is left on the server then ends with its ttl.
@@ -44,12 +44,8 @@ pub(crate) struct Acquisition<'a> {
 
 impl<'a> Acquisition<'a> {
     /// Starts the wait: its time counts from now.
-    pub(crate) fn begin(
-        name: &'a Name,
-        waiting: Waiting,
-        notice: Notice,
-        conflict_exit_code: u8,
-    ) -> Acquisition<'a> {
+    pub(crate) fn begin(name: &'a Name, ask: &Ask, notice: Notice) -> Acquisition<'a> {
+        let (waiting, conflict_exit_code) = (ask.waiting(), ask.conflict_exit_code);
         let clock = Clock::system();
         let give_up = match waiting {
             Waiting::AtMost(wait) => Some(clock.now() + wait),

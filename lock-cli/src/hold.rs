@@ -1,5 +1,7 @@
 //! `lock hold`: keeps a lock for the program that has started it, in whatever language that is written.
 
+use std::time::Duration;
+
 use onelock::{Client, Guard, LossReason};
 
 use crate::acquisition::held::{self, Place};
@@ -54,7 +56,7 @@ impl Hold {
         print::line(self.line(Event::Held { token: guard.token(), valid_for: guard.valid_for() }))?;
         tokio::select! {
             biased;
-            reason = guard.lost() => self.end_lost(client, guard, reason, acquisition, lines, ends).await,
+            reason = guard.lost() => self.end_lost(guard, lock.ttl(), reason, acquisition, lines, ends).await,
             _ = ends.next() => self.end_held(guard, acquisition, lines, &mut ends.signals).await,
         }
     }
@@ -82,8 +84,8 @@ impl Hold {
     /// stopped when stdin is closed or a signal comes.
     async fn end_lost(
         &self,
-        client: &Client,
         guard: Guard,
+        ttl: Duration,
         reason: LossReason,
         acquisition: &Acquisition<'_>,
         lines: &Lines,
@@ -91,8 +93,7 @@ impl Hold {
     ) -> Result<Exit, Failure> {
         lines.say(self.line(Event::Lost { reason }));
         if let LossReason::Revoked | LossReason::Session = reason {
-            let longest = self.terms.ask.ttl_on(&client.info());
-            let _: Option<End> = acquisition.clock().timeout(longest, ends.next()).await;
+            let _: Option<End> = acquisition.clock().timeout(ttl, ends.next()).await;
         }
         drop(guard);
         Err(self.terms.lost(reason))

@@ -105,13 +105,3 @@ impl Lines {
         let _: Result<(), _> = written.recv_timeout(Self::LAST);
     }
 }
-
-/// Returns a duration in one rounded unit, for people.
-pub(crate) fn in_words(duration: Duration) -> String {
-    match duration.as_secs() {
-        s @ ..120 => format!("{s} s"),
-        s @ 120..7200 => format!("{} min", s / 60),
-        s @ 7200..172_800 => format!("{} h", s / 3600),
-        s => format!("{} days", s / 86_400),
-    }
-}

@@ -7,7 +7,7 @@ pub(crate) mod release;
 use std::time::Duration;
 
 use onelock::driver::HumanDuration;
-use onelock::{Client, Guard, Label, Lock, LossReason, Options, Period};
+use onelock::{Client, Guard, Label, Lock, LockBuilder, LossReason, Options, Period};
 
 use self::hold::{Asked, Hold};
 use self::release::Release;
@@ -48,7 +48,7 @@ impl Run {
     async fn on_server(&self, url: &str, lines: Option<&Lines>) -> Result<Exit, Failure> {
         let mut signals = Signals::listen()?;
         let notice = lines.cloned().map_or_else(|| Notice::of(self.voice()), Notice::Events);
-        let acquisition = Acquisition::begin(&self.name, self.ask.waiting(), notice, self.conflict_exit_code);
+        let acquisition = Acquisition::begin(&self.name, &self.ask, notice);
         let client = tokio::select! {
             biased;
             signal = signals.next() => return Ok(Exit::Signal(signal.number())),
@@ -72,8 +72,9 @@ impl Run {
     ) -> Result<Exit, Failure> {
         let clock = acquisition.clock();
         let began = clock.now();
-        let margins = Margins::of(self.ask.ttl_on(&client.info()), self.kill_grace);
-        let lock = self.lock(client, margins, acquisition.left())?;
+        let lock = self.ask.lock(client, &self.name, acquisition.left());
+        let margins = Margins::of(lock.clone().build()?.ttl(), self.kill_grace);
+        let lock = self.with_terms(lock, margins)?;
         let asked = self.asked(lock)?;
         let server = server(client);
         let guard = tokio::select! {
@@ -135,11 +136,7 @@ impl Run {
         Err(Failure::new(Exit::Usage, what))
     }
 
-    fn lock(&self, client: &Client, margins: Margins, wait: Option<Duration>) -> Result<Lock, Failure> {
-        let mut lock = client.lock(self.name.as_str()).ttl(self.ask.ttl_on(&client.info()));
-        if let Some(wait) = wait {
-            lock = lock.wait(wait);
-        }
+    fn with_terms(&self, mut lock: LockBuilder, margins: Margins) -> Result<Lock, Failure> {
         if let Some(most) = self.max_hold {
             // The command may use all of it. Then it gets SIGTERM, and the lock is kept for its grace.
             lock = lock.max_hold(most.saturating_add(margins.terminate()));

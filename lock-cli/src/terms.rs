@@ -17,7 +17,7 @@ impl Terms {
     pub(crate) fn begin(&self, notice: Notice) -> Result<Acquisition<'_>, Failure> {
         match self.max_hold {
             Some(Duration::ZERO) => Err(Failure::new(Exit::Usage, "--max-hold must not be zero")),
-            _ => Ok(Acquisition::begin(&self.name, self.ask.waiting(), notice, self.conflict_exit_code)),
+            _ => Ok(Acquisition::begin(&self.name, &self.ask, notice)),
         }
     }
 
@@ -29,10 +29,7 @@ impl Terms {
 
     /// Builds the lock. `wait` is what is left of the wait.
     pub(crate) fn lock(&self, client: &Client, wait: Option<Duration>) -> Result<Lock, Failure> {
-        let mut lock = client.lock(self.name.as_str()).ttl(self.ask.ttl_on(&client.info()));
-        if let Some(wait) = wait {
-            lock = lock.wait(wait);
-        }
+        let mut lock = self.ask.lock(client, &self.name, wait);
         if let Some(most) = self.max_hold {
             lock = lock.max_hold(most);
         }

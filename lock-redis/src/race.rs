@@ -69,30 +69,12 @@ fn head_start(left: Duration, ways: usize) -> Duration {
 mod tests {
     use std::sync::Mutex;
 
-    use lock_core::driver::{Time, Timer};
-    use lock_core::{Clock, Instant};
+    use lock_core::Clock;
 
     use super::*;
 
-    /// The clock of a test's runtime that is paused: it stands still until all tasks wait.
-    #[derive(Debug)]
-    struct Paused(tokio::time::Instant);
-
-    #[allow(clippy::disallowed_methods, reason = "it is the clock of tests in virtual time")]
-    impl Time for Paused {
-        fn now(&self) -> Instant {
-            Instant::from_origin(self.0.elapsed())
-        }
-
-        fn timer(&self, pause: Duration) -> Timer {
-            Box::pin(tokio::time::sleep(pause))
-        }
-    }
-
     fn begin(patience: Duration) -> Call {
-        #[allow(clippy::disallowed_methods, reason = "it is the clock of tests in virtual time")]
-        let now = tokio::time::Instant::now();
-        Call::begin(&Clock::new(Paused(now)), patience)
+        Call::begin(&Clock::tokio(), patience)
     }
 
     const fn ms(n: u64) -> Duration {

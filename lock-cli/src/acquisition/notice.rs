@@ -5,13 +5,14 @@ mod live;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
+use onelock::driver::HumanDuration;
 use onelock::{Clock, Entry, Instant, Lock};
 
 use self::live::LiveLine;
 use crate::args::Voice;
 use crate::event::Event;
 use crate::os::ServiceManager;
-use crate::print::{self, Lines, in_words};
+use crate::print::{self, Lines};
 
 /// The wait before the first line. A line that disappears sooner can't be read.
 const FIRST: Duration = Duration::from_millis(300);
@@ -86,7 +87,7 @@ impl Notice {
                 print::note(format!("waiting for {name:?} on {server}: {}", seen.text()));
             }
             Notice::Log => {
-                let waited = in_words(waited);
+                let waited = in_seconds(waited);
                 print::note(format!("waiting for {name:?} on {server} for {waited}: {}", seen.text()));
             }
             Notice::Events(lines) => {
@@ -164,13 +165,18 @@ impl Seen {
     fn text(&self) -> String {
         match self {
             Seen::Held(holder) => {
-                let since = holder.since.map_or(String::new(), |since| format!(" for {}", in_words(since)));
+                let since = holder.since.map_or(String::new(), |since| format!(" for {}", in_seconds(since)));
                 format!("held by {}{since}", who(holder))
             }
             Seen::Free => "free a moment ago".to_owned(),
             Seen::Unknown(error) => error.clone(),
         }
     }
+}
+
+/// Shows a duration without the parts of a second.
+fn in_seconds(duration: Duration) -> HumanDuration {
+    HumanDuration(Duration::from_secs(duration.as_secs()))
 }
 
 /// Returns the holder as people know it.
@@ -180,34 +186,15 @@ fn who(holder: &Entry) -> String {
 
 #[cfg(test)]
 mod tests {
-    use onelock::driver::{Time, Timer};
-    use onelock::memory::{Memory, ServerClock, ServerTime};
+    use onelock::memory::Memory;
     use onelock::{Options, Result};
 
     use super::*;
 
-    /// tokio's paused clock.
-    #[derive(Debug)]
-    struct Paused(tokio::time::Instant);
-
-    impl Time for Paused {
-        fn now(&self) -> Instant {
-            Instant::from_origin(self.0.elapsed())
-        }
-
-        fn timer(&self, pause: Duration) -> Timer {
-            Box::pin(tokio::time::sleep(pause))
-        }
-    }
-
     #[tokio::test(start_paused = true)]
     async fn a_wait_says_one_line_at_its_start_and_one_a_minute() -> Result<()> {
-        let clock = Clock::new(Paused(tokio::time::Instant::now()));
-        let now = ServerTime::from_micros(1_700_000_000_000_000);
-        let server = Memory::with_clock(ServerClock::new(clock.clone(), now));
-        let client = async |label: &str| {
-            server.client_with(Options::default().clock(clock.clone()).label(label)).await
-        };
+        let (clock, server) = (Clock::tokio(), Memory::new());
+        let client = async |label: &str| server.client_with(Options::default().label(label)).await;
         let (holder, waiter) = (client("the holder").await?, client("the waiter").await?);
         let guard = holder.lock("report").build()?.acquire().await?;
         let lock = waiter.lock("report").wait(Duration::from_secs(190)).build()?;
@@ -228,11 +215,25 @@ mod tests {
         Ok(())
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_stays_away_is_told_once_a_minute() {
+        let (clock, (lines, said)) = (Clock::tokio(), Lines::collected());
+        let notice = Notice::Events(lines.clone());
+        let mut outage = notice.of_outage(&clock);
+        for _ in 0..130 {
+            outage.tell("it can't be reached");
+            clock.sleep(Duration::from_secs(1)).await;
+        }
+        lines.finish();
+        let said: Vec<String> = said.try_iter().collect();
+        assert!(said.len() == 3 && said.iter().all(|line| line.contains("it can't be reached")), "{said:?}");
+    }
+
     #[test]
     fn a_line_names_holder_and_time() {
         let mut holder = Entry::new(onelock::OwnerBytes::new([7; 16]));
         holder.label = Some("deploy@web-3 pid 4711 sh".to_owned());
         holder.since = Some(Duration::from_secs(185));
-        assert_eq!(Seen::Held(holder).text(), "held by deploy@web-3 pid 4711 sh for 3 min");
+        assert_eq!(Seen::Held(holder).text(), "held by deploy@web-3 pid 4711 sh for 3 min 5 s");
     }
 }

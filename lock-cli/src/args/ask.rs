@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use onelock::{DEFAULT_TTL, Info, parse_duration};
+use onelock::{Client, LockBuilder, Name, parse_duration};
 
 use super::Server;
 
@@ -25,6 +25,10 @@ pub(crate) struct Ask {
     /// Give up at once if another client holds the lock
     #[arg(long)]
     no_wait: bool,
+
+    /// The exit status if another client held the lock
+    #[arg(short = 'E', long, value_name = "N", default_value_t = 75)]
+    pub(crate) conflict_exit_code: u8,
 }
 
 impl Ask {
@@ -36,9 +40,16 @@ impl Ask {
         }
     }
 
-    /// Returns the ttl: without `--ttl`, the value nearest to the default that the server accepts.
-    pub(crate) fn ttl_on(&self, server: &Info) -> Duration {
-        self.ttl.unwrap_or(DEFAULT_TTL.clamp(server.min_ttl, server.max_ttl))
+    /// Starts to build the lock. `wait` is what is left of the wait.
+    pub(crate) fn lock(&self, client: &Client, name: &Name, wait: Option<Duration>) -> LockBuilder {
+        let mut lock = client.lock(name.as_str());
+        if let Some(ttl) = self.ttl {
+            lock = lock.ttl(ttl);
+        }
+        if let Some(wait) = wait {
+            lock = lock.wait(wait);
+        }
+        lock
     }
 }
 

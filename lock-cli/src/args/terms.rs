@@ -20,10 +20,6 @@ pub(crate) struct Terms {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) max_hold: Option<Duration>,
 
-    /// The exit status if another client held the lock
-    #[arg(short = 'E', long, value_name = "N", default_value_t = 75)]
-    pub(crate) conflict_exit_code: u8,
-
     /// How the holder is shown to other clients; by default user@host, pid and the command of lock
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,

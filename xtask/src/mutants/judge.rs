@@ -134,6 +134,7 @@ pub(crate) const ALL: &[Judge] = &[
     tests("zk interop", &["-p", "lock-zk", "--test", "interop"], &["lock-zk"], "conformance/foreign/src/"),
     tests("units of lock-etcd", &["-p", "lock-etcd", "--lib"], &["lock-etcd"], "lock-etcd/src/"),
     tests("etcd", &["-p", "lock-etcd", "--test", "etcd"], &["lock-etcd"], "lock-etcd/tests/etcd/"),
+    tests("units of lock-cli", &["-p", "lock-cli", "--bin", "lock"], &["lock-cli"], "lock-cli/src/"),
     tests("program", &["-p", "lock-cli", "--test", "run"], &["lock-cli"], "lock-cli/tests/run/"),
     suite("memory suite", &["-p", "lock-memory", "--test", "conformance"], BOTH),
     suite("sqlite suite", &["-p", "lock-sql", "--test", "conformance"], &["lock-sql"]),

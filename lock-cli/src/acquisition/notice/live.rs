@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use onelock::{Clock, Entry, Instant, Lock, OwnerBytes};
 
-use super::{Seen, who};
-use crate::print::{self, in_words};
+use super::{Seen, in_seconds, who};
+use crate::print;
 
 /// The pause between two looks.
 const EACH: Duration = Duration::from_secs(1);
@@ -38,9 +38,9 @@ impl LiveLine {
     /// Describes the holder. It comes first, because a narrow terminal has no room for the rest.
     fn held(&mut self, holder: &Entry, now: Instant) -> String {
         let who = who(holder);
-        let since = holder.since.map_or(String::new(), |since| format!(" for {}", in_words(since)));
+        let since = holder.since.map_or(String::new(), |since| format!(" for {}", in_seconds(since)));
         let renewed = self.renewals.last(holder, now);
-        let renewed = renewed.map_or(String::new(), |at| format!(", renewed {} s ago", at.as_secs()));
+        let renewed = renewed.map_or(String::new(), |at| format!(", renewed {} ago", in_seconds(at)));
         format!("held by {who}{since}{renewed}")
     }
 }
