@@ -9,7 +9,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::driver::{
     Attempt, Busy, Call, Claim, Driver, Fencing, Finding, Grant, Hub, Inspection, Lease, Level, Lists,
-    Prefix, Release, Renewal, Request, Revocation, Revoked, Subscription, UnixTime, Wakes, Watched,
+    Predecessor, Prefix, Release, Renewal, Request, Revocation, Revoked, Subscription, Succession,
+    Successions, UnixTime, Wakes, Watched,
 };
 use lock_core::{Clock, Effect, Error, Info, Name, Result};
 
@@ -87,6 +88,7 @@ fn info(server: &str) -> Info {
     );
     info.wakes = Wakes::Pushed;
     info.lists = Lists::Held;
+    info.successions = Successions::InOneRequest;
     info.clock = "the process's own, which is not set from outside";
     info.data_loss =
         "everything is lost with the process, holders included; a new process's tokens are higher than the \
@@ -201,6 +203,10 @@ fn not_sent(e: Error) -> Error {
     Error::unavailable(Effect::NotApplied, e.message()).with_source(e)
 }
 
+fn too_late() -> Error {
+    Error::unavailable(Effect::NotApplied, "the attempt came to the server too late, and was refused")
+}
+
 /// One owner's claim on one lock.
 #[derive(Debug)]
 struct LeaseClaim {
@@ -234,10 +240,27 @@ impl Claim for LeaseClaim {
                 other => return Err(unexpected(&other)),
             }
         }
-        Err(Error::unavailable(
-            Effect::NotApplied,
-            "the attempt came to the server too late, and was refused",
-        ))
+        Err(too_late())
+    }
+
+    async fn succeed(&mut self, predecessor: &Predecessor) -> Result<Succession> {
+        let call = &self.call();
+        for _ in 0..2 {
+            let deadline = self.server.deadline(call).await?;
+            let Request { owner, ttl, .. } = self.request;
+            let (key, label) = (self.key.clone(), self.request.label.clone());
+            let request = Ask::Succeed { key, predecessor: predecessor.owner, owner, label, ttl, deadline };
+            match self.server.ask(call, request).await? {
+                Answer::Succeeded { token, left, others } => {
+                    let grant = Grant::new(token, left);
+                    return Ok(Succession::Granted { grant, others: Some(others) });
+                }
+                Answer::NotHeld => return Ok(Succession::NotHeld),
+                Answer::Refused => {}
+                other => return Err(unexpected(&other)),
+            }
+        }
+        Err(too_late())
     }
 
     async fn listen(&mut self) -> Result<()> {

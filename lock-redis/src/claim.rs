@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Busy, Call, Claim, Grant, LossReason, Queueing, Release, Renewal, Request, UnixTime, Watched,
-    whole_millis,
+    Attempt, Busy, Call, Claim, Grant, LossReason, Predecessor, Queueing, Release, Renewal, Request,
+    Succession, UnixTime, Watched, whole_millis,
 };
 use lock_core::{Effect, Error, FencingToken, Instant, Owner, Result};
-use redis::Value;
+use redis::{Cmd, Value};
 
 use crate::acks::Kept;
 use crate::feed::Topic;
 use crate::layout::{Asker, Keys, Listens};
 use crate::link::Link;
 use crate::listening::Listening;
-use crate::scripts;
+use crate::scripts::{self, Script};
 use crate::server::Server;
 
 /// By how much the end of one lease may seem to differ at two looks: as much as one answer is slower than the other.
@@ -105,8 +105,7 @@ impl RedisClaim {
         for _ in 0..2 {
             let link = self.server.primary(call).await?;
             let grant = &self.server.layout.scripts().grant;
-            let mut command = grant.on(&self.keys.with_token());
-            command.arg(&self.value).arg(whole_millis(self.request.ttl)).arg(link.deadline(call));
+            let mut command = self.asks(grant, &link, call);
             self.server.layout.add_to_grant(&mut command, self.asker(&link));
             self.is_asked = true;
             let (answer, acknowledgement) =
@@ -115,7 +114,9 @@ impl RedisClaim {
             match answer.fields[..] {
                 [1, token, left] => {
                     return match acknowledgement.kept().await {
-                        Kept::Enough => granted(token, left).ok_or_else(|| answer.unexpected()),
+                        Kept::Enough => {
+                            grant_of(token, left).map(Attempt::Granted).ok_or_else(|| answer.unexpected())
+                        }
                         too_few => Err(self.take_back(call, too_few).await),
                     };
                 }
@@ -127,10 +128,51 @@ impl RedisClaim {
                 _ => return Err(answer.unexpected()),
             }
         }
-        Err(Error::unavailable(
-            Effect::NotApplied,
-            "the attempt reached the server too late, and was refused for it",
-        ))
+        Err(too_late())
+    }
+
+    /// Returns the call of a script that can take the lock, with what all of these take first.
+    fn asks(&self, script: &Script, link: &Link, call: &Call) -> Cmd {
+        let mut command = script.on(&self.keys.with_token());
+        command.arg(&self.value).arg(whole_millis(self.request.ttl)).arg(link.deadline(call));
+        command
+    }
+
+    /// Asks for the lock in the place of `predecessor`.
+    async fn take_over(&mut self, call: &Call, predecessor: &Predecessor) -> Result<Succession> {
+        let Some(succeed) = &self.server.layout.scripts().succeed else {
+            return Err(Error::unsupported("in this layout, a release and an attempt are two requests"));
+        };
+        let before = self.server.feed.is_confirmed(&self.releases);
+        for _ in 0..2 {
+            let link = self.server.primary(call).await?;
+            let mut command = self.asks(succeed, &link, call);
+            command.arg(self.server.layout.held(&predecessor.owner, &predecessor.label));
+            command.arg(&self.keys.releases).arg(link.facts.delivery.count());
+            self.is_asked = true;
+            let answer = self.server.run_on(&link, call, succeed, command).await?;
+            self.is_asked = false;
+            match answer.fields[..] {
+                [1, token, left, listeners] => {
+                    let others = self.others(before, listeners);
+                    let grant = grant_of(token, left).ok_or_else(|| answer.unexpected())?;
+                    return Ok(Succession::Granted { grant, others });
+                }
+                [0] => return Ok(Succession::NotHeld),
+                [-1] if !call.left().is_zero() => {}
+                [-1] => break,
+                _ => return Err(answer.unexpected()),
+            }
+        }
+        Err(too_late())
+    }
+
+    /// Returns whether other clients wait, from what a script has answered. Our own connection counts among those that
+    /// listen only if it is subscribed both `before` and after.
+    fn others(&self, before: bool, answered: i64) -> Option<bool> {
+        let after = self.server.feed.is_confirmed(&self.releases);
+        let listens = if before && after { Listens::Also } else { Listens::NotNow };
+        self.server.layout.others(answered, listens)
     }
 
     /// Gives up a lock that was granted, and that too few replicas know of.
@@ -215,6 +257,16 @@ impl RedisClaim {
         }
     }
 
+    pub(crate) async fn succeed_within(
+        &mut self,
+        call: &Call,
+        predecessor: &Predecessor,
+    ) -> Result<Succession> {
+        let outcome = self.take_over(call, predecessor).await;
+        self.maybe_held |= outcome.as_ref().is_err_and(Error::may_have_taken_effect);
+        outcome
+    }
+
     pub(crate) async fn listen_within(&mut self, call: &Call) -> Result<()> {
         if self.listening.is_none() {
             let Server { feed, layout, .. } = &*self.server;
@@ -255,7 +307,6 @@ impl RedisClaim {
     }
 
     pub(crate) async fn release_within(&mut self, call: &Call) -> Result<Release> {
-        // Our own connection counts among the listeners only if it is subscribed both before and after.
         let before = self.server.feed.is_confirmed(&self.releases);
         let link = self.server.primary(call).await?;
         let release = &self.server.layout.scripts().release;
@@ -274,14 +325,12 @@ impl RedisClaim {
             true => self.server.run_behind(&link, call, release, command).await?,
             false => self.server.run_on(&link, call, release, command).await?,
         };
-        let after = self.server.feed.is_confirmed(&self.releases);
-        let listens = if before && after { Listens::Also } else { Listens::NotNow };
         if let (Some(latch), [1, _]) = (self.latch.take(), &answer.fields[..]) {
             // The answer is here, and will not be asked for again.
             self.server.delete_in_background(latch);
         }
         match answer.fields[..] {
-            [1, others] => Ok(Release::Released { others: self.server.layout.others(others, listens) }),
+            [1, others] => Ok(Release::Released { others: self.others(before, others) }),
             [0] => Ok(Release::NotHeld),
             _ => Err(answer.unexpected()),
         }
@@ -302,6 +351,11 @@ impl Claim for RedisClaim {
     async fn attempt(&mut self) -> Result<Attempt> {
         let call = self.call();
         self.attempt_within(&call).await
+    }
+
+    async fn succeed(&mut self, predecessor: &Predecessor) -> Result<Succession> {
+        let call = self.call();
+        self.succeed_within(&call, predecessor).await
     }
 
     async fn listen(&mut self) -> Result<()> {
@@ -338,9 +392,14 @@ impl Claim for RedisClaim {
     }
 }
 
-fn granted(token: i64, left: i64) -> Option<Attempt> {
+fn grant_of(token: i64, left: i64) -> Option<Grant> {
     let token = FencingToken::new(u64::try_from(token).ok()?)?;
-    Some(Attempt::Granted(Grant::new(token, duration(left))))
+    Some(Grant::new(token, duration(left)))
+}
+
+fn too_late() -> Error {
+    let message = "the attempt reached the server too late, and was refused for it";
+    Error::unavailable(Effect::NotApplied, message)
 }
 
 fn busy(left: i64) -> Result<Busy> {

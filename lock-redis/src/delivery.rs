@@ -34,6 +34,14 @@ impl Delivery {
         }
     }
 
+    /// Returns the subcommand of `PUBSUB` that counts the connections which are subscribed.
+    pub(crate) fn count(self) -> &'static str {
+        match self {
+            Delivery::Global => "NUMSUB",
+            Delivery::Sharded => "SHARDNUMSUB",
+        }
+    }
+
     /// Returns the command that subscribes, and the kind of its answer.
     pub(crate) fn subscribe(self) -> (&'static str, PushKind) {
         match self {

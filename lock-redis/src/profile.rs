@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::Info;
-use lock_core::driver::{CurrentInfo, Fair, Fencing, Lease, Lists, Wakes};
+use lock_core::driver::{CurrentInfo, Fair, Fencing, Lease, Lists, Successions, Wakes};
 
 use crate::facts::{Facts, Standing};
 use crate::layout::Layout;
@@ -127,6 +127,12 @@ fn describe(server: String, promises: Promises, facts: &Facts, wakes: Wakes) -> 
         // Redisson's counter is there for its own locks, too; and a cluster's keys are spread over its members.
         (Layout::RedissonFenced, _) | (_, Successor::ReplicaOfAMember) => Lists::Nothing,
         (Layout::Own | Layout::Fair(_) | Layout::Redisson, _) => Lists::Held,
+    };
+    info.successions = match promises.acks {
+        // The release is not waited for, and the grant is.
+        Some(_) => Successions::ByRelease,
+        None if layout.scripts().succeed.is_some() => Successions::InOneRequest,
+        None => Successions::ByRelease,
     };
     info.clock = CLOCK;
     info.data_loss = format!(

@@ -16,6 +16,8 @@ macro_rules! script {
 #[derive(Debug)]
 pub(crate) struct Scripts {
     pub(crate) grant: Script,
+    /// `None` where a lock goes to the next task by a release and a grant.
+    pub(crate) succeed: Option<Script>,
     pub(crate) renew: Script,
     pub(crate) release: Script,
     pub(crate) revoke: Script,
@@ -24,7 +26,8 @@ pub(crate) struct Scripts {
 }
 
 pub(crate) static OWN: Scripts = Scripts {
-    grant: script!("grant.lua"),
+    grant: script!("mint.lua", "grant.lua"),
+    succeed: Some(script!("mint.lua", "succeed.lua")),
     renew: script!("renew.lua"),
     release: script!("release.lua"),
     revoke: script!("revoke.lua"),
@@ -34,6 +37,7 @@ pub(crate) static OWN: Scripts = Scripts {
 
 pub(crate) static FAIR: Scripts = Scripts {
     grant: script!("fair/queue.lua", "fair/grant.lua"),
+    succeed: None,
     renew: script!("renew.lua"),
     release: script!("fair/queue.lua", "fair/release.lua"),
     revoke: script!("fair/queue.lua", "fair/revoke.lua"),
@@ -43,6 +47,7 @@ pub(crate) static FAIR: Scripts = Scripts {
 
 pub(crate) static REDISSON: Scripts = Scripts {
     grant: script!("redisson/grant.lua"),
+    succeed: None,
     renew: script!("redisson/renew.lua"),
     release: script!("redisson/release.lua"),
     revoke: script!("redisson/revoke.lua"),

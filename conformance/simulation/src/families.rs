@@ -45,6 +45,8 @@ pub(super) struct Part {
 pub(super) enum RequestKind {
     /// An attempt by this owner, which belongs to this call, in this session.
     Attempt { lock: LockId, owner: OwnerBytes, call: CallId, session: Option<SessionId> },
+    /// A succession of this owner, which belongs to this call, to its predecessor.
+    Succession { lock: LockId, owner: OwnerBytes, call: CallId, predecessor: OwnerBytes },
     /// A release by this owner.
     Release { lock: LockId, owner: OwnerBytes },
     /// A revoke of the lock from its holder.
@@ -157,6 +159,15 @@ fn attempt(key: &Key, owner: lock_core::Owner, label: &str, session: Option<Sess
     // The label of a call is its number.
     match (lock(key), label.parse()) {
         (Some(lock), Ok(call)) => RequestKind::Attempt { lock, owner: shown(owner), call, session },
+        _ => RequestKind::Nothing,
+    }
+}
+
+fn succession(key: &Key, predecessor: lock_core::Owner, owner: lock_core::Owner, label: &str) -> RequestKind {
+    match (lock(key), label.parse()) {
+        (Some(lock), Ok(call)) => {
+            RequestKind::Succession { lock, owner: shown(owner), call, predecessor: shown(predecessor) }
+        }
         _ => RequestKind::Nothing,
     }
 }

@@ -61,6 +61,10 @@ impl<S: Family> World<S> {
                 self.attempts(from, owner, *call, *session);
                 self.look(*lock)
             }
+            RequestKind::Succession { lock, owner, call, .. } => {
+                self.attempts(from, owner, *call, None);
+                self.look(*lock)
+            }
             RequestKind::Release { lock, .. } | RequestKind::Revoke { lock, .. } => self.look(*lock),
             RequestKind::Proof | RequestKind::Look { .. } | RequestKind::Close | RequestKind::Nothing => None,
         }
@@ -92,6 +96,16 @@ impl<S: Family> World<S> {
                 }
                 let before = if gives_back { of } else { before };
                 self.log.write(What::ReleaseArrived { of, before, after });
+            }
+            RequestKind::Succession { lock, call, predecessor, .. } => {
+                let of = self.state().calls.get(predecessor).copied();
+                let before = before.map(|holder| holder.call);
+                let after = self.look(*lock).map(|holder| holder.call);
+                // One that has changed nothing was no release.
+                if after == Some(*call) && before != after {
+                    self.state().tally.count(Occurrence::Succeeded);
+                    self.log.write(What::ReleaseArrived { of, before, after });
+                }
             }
             RequestKind::Revoke { lock, when } => {
                 let successor = self.look(*lock);

@@ -75,6 +75,8 @@ occurrences! {
     SessionEndedWaiting, "sessions of waiters ended by force";
     /// A call asked again in another session.
     SessionMoved, "claims moved to another session";
+    /// A lock went from one call to the next one of its client in one request.
+    Succeeded, "locks handed over in one request";
     /// A lock was revoked as of its holder's deadline.
     RevokedAtDeadline, "revokes at the holder's deadline";
     /// A lock was revoked at once.
@@ -118,6 +120,7 @@ impl Occurrence {
             | Occurrence::SessionEndedWaiting
             | Occurrence::SessionMoved
             | Occurrence::ToldSession => family == FamilyName::Queue,
+            Occurrence::Succeeded => family == FamilyName::Lease,
             // Revokes are not simulated on several servers.
             Occurrence::RevokedAtDeadline
             | Occurrence::RevokedNow

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Busy, Claim, Driver, Finding, Inspection, Release, Renewal, Request, Revocation, Revoked,
-    Watched,
+    Attempt, Busy, Claim, Driver, Finding, Inspection, Predecessor, Release, Renewal, Request, Revocation,
+    Revoked, Succession, Watched,
 };
 use lock_core::{Info, Name, Result};
 
@@ -72,6 +72,10 @@ impl Claim for Silent {
             Attempt::Busy(busy) if (self.shows_a_lease)(&busy) => Attempt::Busy(busy.with_free_in(None)),
             outcome => outcome,
         })
+    }
+
+    async fn succeed(&mut self, predecessor: &Predecessor) -> Result<Succession> {
+        self.claim.succeed(predecessor).await
     }
 
     async fn listen(&mut self) -> Result<()> {

@@ -94,6 +94,20 @@ impl Busy {
     }
 }
 
+/// The answer to a [succession](super::Claim::succeed).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Succession {
+    /// This owner holds the lock, and its predecessor does not any more.
+    Granted {
+        /// What the server granted.
+        grant: Grant,
+        /// Whether another client waits; `None` if the server can't say.
+        others: Option<bool>,
+    },
+    /// The predecessor does not hold the lock. Nothing was changed.
+    NotHeld,
+}
+
 /// The answer to a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Renewal {

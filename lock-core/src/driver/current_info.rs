@@ -62,7 +62,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::driver::{Fair, Fencing, Lease, Lists, Wakes};
+    use crate::driver::{Fair, Fencing, Lease, Lists, Successions, Wakes};
 
     fn info() -> Info {
         Info {
@@ -74,6 +74,7 @@ mod tests {
             fair: Fair::No,
             wakes: Wakes::Polled,
             lists: Lists::Nothing,
+            successions: Successions::ByRelease,
             min_ttl: Duration::ZERO,
             max_ttl: Duration::MAX,
             clock: "",

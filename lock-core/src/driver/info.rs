@@ -40,6 +40,8 @@ pub struct Info {
     pub wakes: Wakes,
     /// Whether the locks can be listed.
     pub lists: Lists,
+    /// How the lock goes from one task to the next one of the same client.
+    pub successions: Successions,
     /// The shortest allowed ttl.
     pub min_ttl: Duration,
     /// The longest allowed ttl.
@@ -57,8 +59,8 @@ impl Info {
     /// Describes a server by what every backend has to say: which server it is, what it guarantees, and the shortest and
     /// the longest ttl.
     ///
-    /// The other fields begin with what promises least: no identity, no order, no wake-ups, no list, four requests for a
-    /// hand-over, and nothing said of the clock or of lost data. Set each in which the server does better.
+    /// The other fields begin with what promises least: no identity, no order, no wake-ups, no list, no succession in one
+    /// request, four requests for a hand-over, and nothing said of the clock or of lost data. Set each in which the server does better.
     pub fn new(
         backend: &'static str,
         server: impl Into<String>,
@@ -76,6 +78,7 @@ impl Info {
             fair: Fair::No,
             wakes: Wakes::Polled,
             lists: Lists::Nothing,
+            successions: Successions::ByRelease,
             min_ttl,
             max_ttl,
             clock: "the backend does not say",
@@ -102,6 +105,16 @@ pub enum Lists {
     Held,
     /// It can't.
     Nothing,
+}
+
+/// How a lock goes from one task to the next one of the same client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Successions {
+    /// In one request, which ends the one hold and begins the other ([`Claim::succeed`](super::Claim::succeed)).
+    InOneRequest,
+    /// By a release and an attempt.
+    ByRelease,
 }
 
 /// Under which assumption a token is never handed out twice and never falls.

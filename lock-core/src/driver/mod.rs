@@ -47,7 +47,7 @@ pub use crate::name::{Prefix, RESERVED_SUFFIX};
 pub use crate::period::UnixTime;
 pub use crate::process::Process;
 pub use crate::random::RandomSource;
-pub use answer::{Attempt, Busy, Grant, Inspection, Release, Renewal, Revoked, Watched};
+pub use answer::{Attempt, Busy, Grant, Inspection, Release, Renewal, Revoked, Succession, Watched};
 pub use call::Call;
 pub use compare_and_swap::{
     Decision, Register, Settled, Start, Swapped, compare_and_release, compare_and_swap,
@@ -58,9 +58,9 @@ pub use feed::{Audience, Feed, Missed, Notice, Source, SourceError};
 pub use finding::{Finding, Level};
 pub use first_use::FirstUse;
 pub use hub::{Hub, Subscription};
-pub use info::{Fair, Fencing, Info, Lease, Lists, Wakes};
+pub use info::{Fair, Fencing, Info, Lease, Lists, Successions, Wakes};
 pub use register::{Change, Read, RegisterDriver, Registers, Replaced, Row, Stored};
-pub use request::{Context, HoldCount, Mode, Queueing, Request, Revocation, When};
+pub use request::{Context, HoldCount, Mode, Predecessor, Queueing, Request, Revocation, When};
 pub use rounding::{whole_micros, whole_millis, whole_seconds};
 pub use server_clock::{Drift, ServerClock};
 pub use sessions::{Joining, Keepable, Membership, Sessions, Vacant};
@@ -181,6 +181,32 @@ pub trait Claim: fmt::Debug + Send {
     ///
     /// Need not be cancel safe: the core runs it to completion, even if its caller has gone, unless its runtime ends.
     async fn attempt(&mut self) -> Result<Attempt>;
+
+    /// Takes the lock from `predecessor`, another owner of this client whose work under the lock has ended: a release and
+    /// an attempt in one request.
+    ///
+    /// 1. If the predecessor does not hold the lock, because its lease has ended or it was revoked, nothing is changed.
+    ///    The predecessor's [`release`](Self::release) and this claim's [`attempt`](Self::attempt) follow then.
+    /// 2. This owner gets a token of its own, higher than its predecessor's, and a whole ttl.
+    /// 3. A succession can't take effect after [`Request::patience`], counted from its start.
+    /// 4. If no answer came, the error is `Unavailable`, with `Effect::Unknown` unless the server can't have done it. The
+    ///    same two calls follow then. If the succession has taken effect, the first finds nothing to release, and the
+    ///    second is granted what this owner holds.
+    ///
+    /// The lock is not free in between, so waiters of other clients need not be woken. The core calls this as the first
+    /// call of a claim, where [`Info::successions`] says so, and does not do so for more than a few holds in a row.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` where a release and an attempt take two requests. If no answer came, `Unavailable` as rule 4 says;
+    /// otherwise the error that the server returned.
+    ///
+    /// # Cancel safety
+    ///
+    /// Need not be cancel safe: the core runs it to completion, unless its runtime ends.
+    async fn succeed(&mut self, _predecessor: &Predecessor) -> Result<Succession> {
+        Err(Error::unsupported("this server takes a release and an attempt"))
+    }
 
     /// Starts to listen: after this call has returned, a release by any client makes [`changed`](Self::changed)
     /// resolve.

@@ -61,6 +61,23 @@ impl Request {
     }
 }
 
+/// The owner whose place another owner of the same client takes.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Predecessor {
+    /// The owner.
+    pub owner: Owner,
+    /// The text that people see for it, as its claim has it.
+    pub label: Label,
+}
+
+impl Predecessor {
+    /// Names an owner, with the label of its claim.
+    pub fn new(owner: Owner, label: Label) -> Predecessor {
+        Predecessor { owner, label }
+    }
+}
+
 /// How often one owner holds one lock: the number of the guards of a [reentrant](crate::LockBuilder::reentrant) lock.
 /// Cheap to clone; all clones count the same.
 ///

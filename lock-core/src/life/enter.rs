@@ -10,24 +10,43 @@ use super::validity::less_margin;
 use super::{Answer, Life, OnServer, Outcome, Push};
 use crate::backoff;
 use crate::clock::Instant;
-use crate::driver::{Attempt, Busy, Grant, Queueing, Wakes};
+use crate::driver::{Attempt, Busy, Grant, Queueing, Request, Successions, Wakes};
 use crate::error::{Effect, Error, ErrorKind, Result};
 use crate::events::Refusal;
-use crate::local_queue::{PASS_PAUSE, Seen, Turn};
+use crate::local_queue::{Arrival, Asked, Joined, PASS_PAUSE, Seen, Turn};
 
 impl Life {
     /// Waits for this claim's turn. Waiters queue in front of the server. A claim that does not wait asks the server at
     /// once, because only the server knows whether the lock is free.
-    pub(super) async fn take_turn(&mut self, caller: &mut oneshot::Sender<Answer>) -> Result<Option<Turn>> {
-        if self.waits == Queueing::No {
-            return Ok(None);
+    pub(super) async fn take_turn(
+        &mut self,
+        caller: &mut oneshot::Sender<Answer>,
+    ) -> Result<(Option<Turn>, Option<Asked>)> {
+        if self.request.waits == Queueing::No {
+            return Ok((None, None));
         }
-        tokio::select! {
+        let mut waiting = match self.shared.local_queues.join(&self.terms.name, || self.as_successor()) {
+            Joined::Turn(turn) => return Ok((Some(turn), None)),
+            Joined::Waits(waiting) => waiting,
+        };
+        let stopped = tokio::select! {
             biased;
-            turn = self.shared.local_queues.enter(&self.terms.name) => Ok(Some(turn)),
-            () = caller.closed() => Err(gone()),
-            () = self.shared.closing() => Err(shutting_down()),
+            Arrival { turn, asked } = waiting.arrival() => return Ok((Some(turn), asked)),
+            () = caller.closed() => gone(),
+            () = self.shared.closing() => shutting_down(),
+        };
+        match waiting.leave().await {
+            // The claim before this one has asked for it: what the server has done is dealt with as after an attempt.
+            Some(Arrival { turn, asked: Some(asked) }) => Ok((Some(turn), Some(asked))),
+            Some(Arrival { asked: None, .. }) | None => Err(stopped),
         }
+    }
+
+    /// Returns what the claim before this one can ask the server for, in place of this one. A lock that is held once per
+    /// period has more to ask, before and after.
+    fn as_successor(&self) -> Option<Request> {
+        let is_one_request = self.shared.driver.info().successions == Successions::InOneRequest;
+        (is_one_request && self.terms.period.is_none()).then(|| self.request.clone())
     }
 
     /// Attempts until the lock is granted or refused, the time is over, or no caller waits for the answer.
@@ -35,17 +54,19 @@ impl Life {
         &mut self,
         caller: &mut oneshot::Sender<Answer>,
         turn: Option<&Turn>,
+        asked: Option<Asked>,
     ) -> Outcome<Held> {
         if let Err(unsupported) = self.check_period().await {
             return Outcome::Failed(unsupported);
         }
-        let mut turns_owed = turn.map_or(0, Turn::turns_owed);
+        let mut answered = asked.map(|asked| self.succeeded(asked));
+        let mut turns_owed = if answered.is_none() { turn.map_or(0, Turn::turns_owed) } else { 0 };
         if let Err(stopped) = self.let_others_pass(&mut turns_owed, caller).await {
             return Outcome::Failed(stopped);
         }
         let mut failures = 0;
         loop {
-            let pause = match self.try_to_enter(turn, &mut failures).await {
+            let pause = match self.try_to_enter(turn, &mut failures, answered.take()).await {
                 ControlFlow::Break(outcome) => return outcome,
                 ControlFlow::Continue(pause) => pause,
             };
@@ -55,17 +76,21 @@ impl Life {
         }
     }
 
-    /// Attempts, and attempts again at once if the claim has just begun to listen: a release between the attempt and the
-    /// listening would go unnoticed. An attempt that has begun to listen itself needs no second one. Returns the outcome,
-    /// or how long to wait for a wake-up before the next attempt.
+    /// Attempts, unless the server has `answered` already, and attempts again at once if the claim has just begun to
+    /// listen: a release between the attempt and the listening would go unnoticed. An attempt that has begun to listen
+    /// itself needs no second one. Returns the outcome, or how long to wait for a wake-up before the next attempt.
     async fn try_to_enter(
         &mut self,
         turn: Option<&Turn>,
         failures: &mut u32,
+        mut answered: Option<(Instant, Result<Attempt>)>,
     ) -> ControlFlow<Outcome<Held>, Duration> {
         loop {
-            let asked = self.now();
-            let error = match self.attempt().await {
+            let (asked, outcome) = match answered.take() {
+                Some(answered) => answered,
+                None => self.attempt().await,
+            };
+            let error = match outcome {
                 Ok(Attempt::Granted(grant)) => match self.granted(grant, asked).await {
                     Ok(held) => {
                         turn.inspect(|turn| turn.granted());
@@ -81,7 +106,8 @@ impl Life {
                 Ok(Attempt::Busy(busy)) => {
                     turn.inspect(|turn| turn.busy(asked, busy.holder.as_deref()));
                     *failures = 0;
-                    if self.waits == Queueing::No || self.wait_ends.is_some_and(|at| at <= self.now()) {
+                    if self.request.waits == Queueing::No || self.wait_ends.is_some_and(|at| at <= self.now())
+                    {
                         return ControlFlow::Break(Outcome::NotGranted(Seen::Held(busy.holder)));
                     }
                     if busy.listens {
@@ -93,7 +119,7 @@ impl Life {
                 }
                 Err(e) => e,
             };
-            if self.waits == Queueing::No || !error.is_transient() {
+            if self.request.waits == Queueing::No || !error.is_transient() {
                 return ControlFlow::Break(Outcome::Failed(error));
             }
             *failures += 1;
@@ -133,10 +159,23 @@ impl Life {
         Some(held)
     }
 
-    async fn attempt(&mut self) -> Result<Attempt> {
+    async fn attempt(&mut self) -> (Instant, Result<Attempt>) {
         let asked = self.now();
         self.shared.process.only().await;
         let outcome = self.claim.attempt().await;
+        self.attempted(asked, outcome)
+    }
+
+    /// Takes over the claim with which the claim before this one has asked for the lock, and what the server answered.
+    fn succeeded(&mut self, Asked { claim, at, outcome }: Asked) -> (Instant, Result<Attempt>) {
+        if let Some(claim) = claim {
+            self.claim = claim;
+        }
+        self.attempted(at, outcome)
+    }
+
+    /// Records what the attempt of `asked` leaves on the server.
+    fn attempted(&mut self, asked: Instant, outcome: Result<Attempt>) -> (Instant, Result<Attempt>) {
         self.lease_ends_by = self.lease_ends_by.max(self.now() + self.terms.ttl);
         match &outcome {
             Ok(Attempt::Granted(_) | Attempt::Busy(Busy { queued: true, .. })) => {
@@ -144,13 +183,13 @@ impl Life {
             }
             Ok(Attempt::Busy(_)) => {}
             Err(e) if e.may_have_taken_effect() => {
-                self.leaves(OnServer::InFlightUntil(asked + self.patience));
+                self.leaves(OnServer::InFlightUntil(asked + self.request.patience));
             }
             // A server may refuse the second half of what it has begun.
             Err(e) if e.kind() == ErrorKind::Rejected => self.leaves(OnServer::Something),
             Err(_) => {}
         }
-        outcome.map_err(|e| self.at("acquire", e))
+        (asked, outcome.map_err(|e| self.at("acquire", e)))
     }
 
     /// Listens, if it doesn't yet. Returns whether it has just begun to.

@@ -56,10 +56,10 @@ impl Life {
     pub(super) fn hand_over(&mut self, held: Held, caller: Option<oneshot::Sender<Answer>>) -> Given {
         self.reporter.granted(held.token, held.since);
         let (commands, orders) = mpsc::unbounded_channel();
-        let (owner, token, validity) = (self.owner, held.token, held.validity());
+        let (owner, token, validity) = (self.request.owner, held.token, held.validity());
         let handed_over = Arc::new(AtomicBool::new(false));
         if let Some(caller) = caller {
-            let (handed_over, holds) = (handed_over.clone(), self.holds.clone());
+            let (handed_over, holds) = (handed_over.clone(), self.request.holds.clone());
             let granted = Granted { owner, token, validity, commands, handed_over, holds };
             drop(caller.send(Outcome::Granted(granted)));
         }
@@ -90,7 +90,8 @@ impl Life {
                     drop(turn.take());
                     // By then the server has ended the lease. A release before that would let the lock be granted while
                     // the guard's work goes on.
-                    let over = held.valid_until() + (with_margin(held.lease) - held.lease) + self.patience;
+                    let over =
+                        held.valid_until() + (with_margin(held.lease) - held.lease) + self.request.patience;
                     let asker = self.wait_for_guard(orders, cause, over).await;
                     return Ended::to_release(Some(cause), asker);
                 }

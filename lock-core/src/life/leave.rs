@@ -7,9 +7,9 @@ use super::keep::{Ended, KeptFor};
 use super::{GivenUp, Life, OnServer};
 use crate::backoff;
 use crate::clock::Instant;
-use crate::driver::{Lease, Release};
+use crate::driver::{Lease, Predecessor, Release, Succession};
 use crate::ending::Ending;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::local_queue::Turn;
 
 impl Life {
@@ -21,11 +21,14 @@ impl Life {
         self.give_up(how, ended.asker);
     }
 
-    /// Releases the lock. The next task of this process gets its turn when that is done, or when the lease has ended.
+    /// Releases the lock, or hands it over to the next task of this client. The next task gets its turn when that is done,
+    /// or when the lease has ended.
     pub(super) async fn leave(&mut self, held: Held, ended: Ended, mut turn: Option<Turn>) {
-        let last_request = held.valid_until().max(self.now() + self.patience);
-        let outcome =
-            self.release(last_request, |now| drop(turn.take_if(|_| now >= held.valid_until()))).await;
+        let last_request = held.valid_until().max(self.now() + self.request.patience);
+        let outcome = match self.pass_to_successor(&held, &ended, &mut turn).await {
+            Some(released) => Some(released),
+            None => self.release(last_request, |now| drop(turn.take_if(|_| now >= held.valid_until()))).await,
+        };
         let ending = match (outcome, ended.lost) {
             (Some(Release::Released { .. }), None) => Ending::Released,
             _ => Ending::Expired,
@@ -44,6 +47,42 @@ impl Life {
         self.settle().await;
     }
 
+    /// Hands the lock over to the task of this client that waits next, in one request. Returns `None` if the lock still
+    /// has to be released: no task waits, the lock is other clients' turn, or the request has failed. If it has failed,
+    /// the next task has its turn already, and attempts.
+    async fn pass_to_successor(
+        &mut self,
+        held: &Held,
+        ended: &Ended,
+        turn: &mut Option<Turn>,
+    ) -> Option<Release> {
+        let is_certain = self.on_server == OnServer::Something && self.now() < held.valid_until();
+        if !is_certain || ended.lost.is_some() || ended.kept != KeptFor::Nothing {
+            return None;
+        }
+        let successor = match turn.take()?.successor() {
+            Ok(successor) => successor,
+            Err(own) => {
+                *turn = Some(own);
+                return None;
+            }
+        };
+        self.shared.process.only().await;
+        let mut claim = self.shared.driver.claim(successor.request());
+        match claim.succeed(&Predecessor::new(self.request.owner, self.terms.label.clone())).await {
+            Ok(Succession::Granted { grant, others }) => {
+                self.on_server = OnServer::Nothing;
+                successor.granted(claim, grant, others);
+                return Some(Release::Released { others });
+            }
+            Ok(Succession::NotHeld) => successor.attempts_itself(),
+            // A driver that passes calls on to another one may know less than that one's description says.
+            Err(e) if e.kind() == ErrorKind::Unsupported => successor.attempts_itself(),
+            Err(e) => successor.failed(claim, e),
+        }
+        None
+    }
+
     /// Tells the end of the hold.
     fn give_up(&mut self, how: GivenUp, asker: Option<oneshot::Sender<GivenUp>>) {
         self.reporter.ended(how.ending());
@@ -57,7 +96,7 @@ impl Life {
         if self.on_server == OnServer::Nothing {
             return;
         }
-        self.release(self.now() + self.patience, |_| {}).await;
+        self.release(self.now() + self.request.patience, |_| {}).await;
         self.settle().await;
     }
 

@@ -50,9 +50,7 @@ struct Recipients {
 pub(crate) struct Life {
     shared: Arc<Shared>,
     terms: Terms,
-    owner: Owner,
-    patience: Duration,
-    waits: Queueing,
+    request: Request,
     /// When the caller's wait is over.
     wait_ends: Option<Instant>,
     /// The longest ttl that the server was asked for, even if it has not answered.
@@ -64,8 +62,6 @@ pub(crate) struct Life {
     began: Instant,
     listening: Push,
     on_server: OnServer,
-    /// The guards of the hold.
-    holds: HoldCount,
     reporter: EventReporter,
     /// Keeps this claim counted until everything else is over.
     _counted_task: CountedTask,
@@ -98,36 +94,30 @@ impl Life {
         wait_ends: Option<Instant>,
     ) -> Life {
         let owner = Owner::mint(&shared.random);
-        let patience = shared.patience_for(terms.ttl);
-        let holds = HoldCount::default();
-        let claim = shared.driver.claim(Request {
+        let request = Request {
             name: terms.name.clone(),
             owner,
             mode: terms.mode,
             ttl: terms.ttl,
-            patience,
+            patience: shared.patience_for(terms.ttl),
             waits,
             label: terms.label.clone(),
             clock: shared.clock.clone(),
-            holds: holds.clone(),
-        });
+            holds: HoldCount::default(),
+        };
         let (began, longest_ttl) = (shared.clock.now(), terms.ttl);
-        let (listening, on_server) = (Push::NotYet, OnServer::Nothing);
         let reporter = EventReporter::new(shared.clone(), terms.name.clone(), owner, began);
         Life {
+            claim: shared.driver.claim(request.clone()),
             shared,
             terms,
-            owner,
-            patience,
-            waits,
+            request,
             wait_ends,
             longest_ttl,
             lease_ends_by: began,
-            claim,
             began,
-            listening,
-            on_server,
-            holds,
+            listening: Push::NotYet,
+            on_server: OnServer::Nothing,
             reporter,
             _counted_task: counted_task,
         }
@@ -141,7 +131,7 @@ impl Life {
         let error = self.at("claim", lacking(&*panic).unwrap_or_else(cut_short));
         drop(panic);
         self.trouble("claim", &error);
-        self.on_server = OnServer::InFlightUntil(self.now() + self.patience);
+        self.on_server = OnServer::InFlightUntil(self.now() + self.request.patience);
         if let Some(caller) = recipients.caller.take() {
             self.answer_no(caller, Outcome::Failed(error));
         }
@@ -161,11 +151,11 @@ impl Life {
     async fn run(&mut self, recipients: &mut Recipients) {
         self.reporter.asked();
         let Some(caller) = &mut recipients.caller else { return };
-        let mut turn = match self.take_turn(caller).await {
-            Ok(turn) => turn,
+        let (mut turn, asked) = match self.take_turn(caller).await {
+            Ok(arrived) => arrived,
             Err(e) => return self.leave_without(&mut recipients.caller, Outcome::Failed(e), None).await,
         };
-        let answer = match self.enter(caller, turn.as_ref()).await {
+        let answer = match self.enter(caller, turn.as_ref(), asked).await {
             Outcome::NotGranted(seen) => Outcome::NotGranted(seen),
             Outcome::Failed(e) => Outcome::Failed(e),
             Outcome::Granted(held) => {

@@ -1,23 +1,29 @@
 //! The local queue: the waiters of one name in one client queue here, first come, first served, and one of them at a
 //! time contends at the server. A thousand waiting tasks cost the server as much as one.
 
+mod line;
 mod sight;
 mod streak;
+mod successor;
+mod turn;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::oneshot;
 
 use crate::clock::{Clock, Instant};
-use crate::entry::Entry;
+use crate::driver::Request;
 use crate::name::Name;
 
+use line::{Line, Ticket};
 use sight::Sight;
 use streak::Streak;
 
 pub(crate) use sight::{FIRST_ANSWER, Seen};
 pub(crate) use streak::PASS_PAUSE;
+pub(crate) use successor::Asked;
+pub(crate) use turn::Turn;
 
 /// The local queues of one client.
 #[derive(Debug)]
@@ -33,16 +39,32 @@ struct Names {
     kept: VecDeque<(Instant, Name)>,
 }
 
-#[derive(Debug)]
-struct LocalQueue {
-    turn: Arc<Semaphore>,
-    state: Mutex<State>,
-}
+#[derive(Debug, Default)]
+struct LocalQueue(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
+    /// Whether a task has the turn.
+    is_taken: bool,
+    line: Line,
     sight: Sight,
     streak: Streak,
+}
+
+/// What a task has got by joining a queue.
+#[derive(Debug)]
+pub(crate) enum Joined {
+    /// No other task of this client is before it.
+    Turn(Turn),
+    Waits(Waiting),
+}
+
+/// What a waiter's wait has ended with.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    pub(crate) turn: Turn,
+    /// The server was asked for the lock already, for the waiter's owner.
+    pub(crate) asked: Option<Asked>,
 }
 
 impl LocalQueues {
@@ -50,18 +72,24 @@ impl LocalQueues {
         LocalQueues { clock, names: Mutex::default() }
     }
 
-    /// Waits for this task's turn at `name`. Cancel safe: a task that leaves loses its place.
-    pub(crate) async fn enter(self: &Arc<Self>, name: &Name) -> Turn {
+    /// Takes a place in the queue of `name`. If the task has to wait, its owner may be put in the place of the task
+    /// before it by what `request` returns.
+    pub(crate) fn join(self: &Arc<Self>, name: &Name, request: impl FnOnce() -> Option<Request>) -> Joined {
         let queue = self.queue(name);
-        let turn = queue.turn.clone();
-        // Holds this task's only reference to the queue, because a task that gives up here may be the last one in
-        // it.
+        // Holds this task's only reference to the queue, because a task that gives up may be the last one in it.
         let place = Place { queues: self.clone(), name: name.clone(), queue: Some(queue) };
-        // The semaphore is never closed.
-        let permit = turn.acquire_owned().await.expect("a queue stays open");
-        let turn = Turn { permit: Some(permit), place };
-        turn.queue().state().sight.turn_came(turn.now());
-        turn
+        let now = self.clock.now();
+        let mut state = place.queue().state();
+        if !state.is_taken {
+            state.is_taken = true;
+            state.sight.turn_came(now);
+            drop(state);
+            return Joined::Turn(Turn::new(place));
+        }
+        let (sender, arrival) = oneshot::channel();
+        let ticket = state.line.join(sender, request());
+        drop(state);
+        Joined::Waits(Waiting { arrival, ticket, place })
     }
 
     /// Returns what a contender in front has seen of `name` since `since`.
@@ -82,7 +110,7 @@ impl LocalQueues {
         if let Some(queue) = names.queues.get(name) {
             return queue.clone();
         }
-        let queue = Arc::new(LocalQueue { turn: Arc::new(Semaphore::new(1)), state: Mutex::default() });
+        let queue = Arc::<LocalQueue>::default();
         names.queues.insert(name.clone(), queue.clone());
         queue
     }
@@ -109,11 +137,11 @@ impl Names {
 
 impl LocalQueue {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A place in a local queue. The last place that is dropped removes the queue.
+/// A reference to a queue. The last one that is dropped removes the queue.
 #[derive(Debug)]
 struct Place {
     queues: Arc<LocalQueues>,
@@ -121,12 +149,27 @@ struct Place {
     queue: Option<Arc<LocalQueue>>,
 }
 
+impl Place {
+    fn queue(&self) -> &LocalQueue {
+        // It is taken only when the place is dropped.
+        self.queue.as_deref().expect("a place has its queue")
+    }
+
+    fn another(&self) -> Place {
+        Place { queues: self.queues.clone(), name: self.name.clone(), queue: self.queue.clone() }
+    }
+
+    fn now(&self) -> Instant {
+        self.queues.clock.now()
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
         let mut names = self.queues.names();
         let Some(queue) = self.queue.take() else { return };
         // The map's reference and this one. No task can take one in between, because queues are handed out under the
-        // map's lock.
+        // map's lock, and each other place has one of its own.
         if Arc::strong_count(&queue) > 2 {
             return;
         }
@@ -139,69 +182,36 @@ impl Drop for Place {
     }
 }
 
-/// The right to contend for a name at the server. When it is dropped, the next waiter of this client gets it.
+/// A task's place in a queue. If it is dropped, the task loses it.
 #[derive(Debug)]
-pub(crate) struct Turn {
-    // Given back before the place is dropped, so that the next waiter never finds the queue gone.
-    permit: Option<OwnedSemaphorePermit>,
+pub(crate) struct Waiting {
+    // Dropped before the place: it may have the turn, which the next waiter then gets.
+    arrival: oneshot::Receiver<Arrival>,
+    ticket: Ticket,
     place: Place,
 }
 
-impl Turn {
-    /// Returns how many turns of others this client lets pass: as many as its own tasks had in a row while others
-    /// waited. Then begins a new streak.
-    pub(crate) fn turns_owed(&self) -> u32 {
-        let now = self.now();
-        let mut state = self.queue().state();
-        match state.streak.is_full(now) {
-            true => state.streak.begin_anew(),
-            false => 0,
+impl Waiting {
+    /// Waits for this task's turn. Cancel safe.
+    pub(crate) async fn arrival(&mut self) -> Arrival {
+        // Only its turn takes a waiter's sender out of the line, and sends.
+        (&mut self.arrival).await.expect("a waiter's turn comes")
+    }
+
+    /// Gives up the place. Returns `None` if the turn has not come. If the server is being asked for this task's owner,
+    /// waits for the answer: it says what there is to be released.
+    pub(crate) async fn leave(mut self) -> Option<Arrival> {
+        let waited = self.place.queue().state().line.leave(self.ticket);
+        match waited {
+            true => None,
+            false => Some(self.arrival().await),
         }
-    }
-
-    pub(crate) fn granted(&self) {
-        let now = self.now();
-        let mut state = self.queue().state();
-        state.sight.granted();
-        state.streak.granted(now);
-    }
-
-    /// Records that another client has the lock. That ends the streak, and the other client may want the lock again.
-    ///
-    /// The answer describes some moment after the attempt was sent (`asked`). A caller that came later than that must
-    /// not rely on it.
-    pub(crate) fn busy(&self, asked: Instant, holder: Option<&Entry>) {
-        let mut state = self.queue().state();
-        state.sight.held(asked, holder);
-        state.streak.end();
-    }
-
-    /// Records that the server did not answer the attempt that was sent at `asked`.
-    pub(crate) fn trouble(&self, asked: Instant, what: String) {
-        self.queue().state().sight.trouble(asked, what);
-    }
-
-    /// Records a release. If the server can't say whether others wait, what was seen of them before counts.
-    pub(crate) fn released(&self, others: Option<bool>) {
-        let now = self.now();
-        self.queue().state().streak.released(now, others);
-    }
-
-    fn now(&self) -> Instant {
-        self.place.queues.clock.now()
-    }
-
-    fn queue(&self) -> &LocalQueue {
-        // It is taken only when the place is dropped, and this turn with it.
-        self.place.queue.as_deref().expect("a turn has its queue")
     }
 }
 
-impl Drop for Turn {
+impl Drop for Waiting {
     fn drop(&mut self) {
-        let now = self.now();
-        self.queue().state().sight.turn_over(now);
-        self.permit.take();
+        self.place.queue().state().line.leave(self.ticket);
     }
 }
 

@@ -21,6 +21,9 @@ pub(super) struct Streak {
     /// Whether another client is known to want the name: it was seen to hold it, or the server said that it waits. A
     /// client that only might be there is no reason to let it pass.
     others_wait: bool,
+    /// Grants since the lock was last released, and when the first of them was.
+    unreleased: u32,
+    unreleased_since: Option<Instant>,
 }
 
 impl Streak {
@@ -35,16 +38,34 @@ impl Streak {
             && (self.grants >= MOST_IN_A_ROW || self.since.is_some_and(|at| now.since(at) >= LONGEST_ROW))
     }
 
+    /// Returns whether the holder may hand the lock over to the next task of this client. Otherwise it releases the lock:
+    /// a client of which the server does not know that it waits, because it polls, gets a lock only while it is free.
+    pub(super) fn goes_on(&self, now: Instant) -> bool {
+        let is_within = |grants, since: Option<Instant>| {
+            grants < MOST_IN_A_ROW && since.is_none_or(|at| now.since(at) < LONGEST_ROW)
+        };
+        is_within(self.unreleased, self.unreleased_since)
+            && (!self.others_wait || is_within(self.grants, self.since))
+    }
+
     /// Counts a grant. After a pause it is the first of a new streak.
     pub(super) fn granted(&mut self, now: Instant) {
         if !self.counts(now) {
-            *self = Streak { since: Some(now), others_wait: self.others_wait, ..Streak::default() };
+            (self.grants, self.since) = (0, Some(now));
         }
         self.grants += 1;
+        self.unreleased += 1;
+        self.unreleased_since.get_or_insert(now);
     }
 
     /// Records a release. If the server can't say whether others wait, what was seen of them before counts.
     pub(super) fn released(&mut self, now: Instant, others: Option<bool>) {
+        self.handed_over(now, others);
+        (self.unreleased, self.unreleased_since) = (0, None);
+    }
+
+    /// Records that the lock went to the next task of this client without being free in between.
+    pub(super) fn handed_over(&mut self, now: Instant, others: Option<bool>) {
         self.others_wait = others.unwrap_or(self.others_wait);
         self.released = Some(now);
     }

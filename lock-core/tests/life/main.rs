@@ -18,6 +18,7 @@ mod revoked;
 mod risk;
 mod scripted;
 mod several;
+mod successions;
 mod suspend;
 mod terms;
 mod told;

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Busy, Claim, Driver, Entry, Fencing, Finding, Grant, Info, Inspection, Lease, RandomSource,
-    Release, Renewal, Request, Revocation, Revoked, Time, Timer, UnixTime, Wakes, Watched,
+    Attempt, Busy, Claim, Driver, Entry, Fencing, Finding, Grant, Info, Inspection, Lease, Predecessor,
+    RandomSource, Release, Renewal, Request, Revocation, Revoked, Succession, Successions, Time, Timer,
+    UnixTime, Wakes, Watched,
 };
 use lock_core::{
     Client, Clock, Effect, Error, FencingToken, Instant, Name, Options, OwnerBytes, Random, Result,
@@ -65,6 +66,12 @@ pub(crate) fn released() -> Step<Release> {
     (ms(1), Ok(Release::Released { others: Some(false) }))
 }
 
+/// A grant in the place of the holder.
+pub(crate) fn succeeded(valid_for: Duration, others: Option<bool>) -> Step<Succession> {
+    let grant = Grant::new(FencingToken::new(8).expect("eight"), valid_for);
+    (ms(1), Ok(Succession::Granted { grant, others }))
+}
+
 /// No answer within `patience`.
 pub(crate) fn unknown<T>(patience: Duration) -> Step<T> {
     (patience, Err(Error::unavailable(Effect::Unknown, "no answer")))
@@ -85,6 +92,8 @@ pub(crate) struct Script {
     pub(crate) attempts: Mutex<VecDeque<Step<Attempt>>>,
     pub(crate) renewals: Mutex<VecDeque<Step<Renewal>>>,
     pub(crate) releases: Mutex<VecDeque<Step<Release>>>,
+    /// The answers to `succeed`; if there are none when the client is opened, the server knows no successions.
+    pub(crate) successions: Mutex<VecDeque<Step<Succession>>>,
     /// The answers to `watch`; if there are none, the server can't announce revokes.
     pub(crate) watches: Mutex<VecDeque<Step<Watched>>>,
     pub(crate) change: Notify,
@@ -193,6 +202,9 @@ pub(crate) fn driver(script: &Arc<Script>, clock: Clock) -> Scripted {
     let lease = *script.lease.get_or_init(|| Lease::Lock);
     let mut info = Info::new("scripted", "", Fencing::Always, lease, ms(10)..=Duration::from_secs(3600));
     info.wakes = *script.wakes.get_or_init(|| Wakes::Polled);
+    if !script.successions.lock().expect("no panic under it").is_empty() {
+        info.successions = Successions::InOneRequest;
+    }
     Scripted { script: script.clone(), info: Arc::new(info), clock }
 }
 
@@ -246,6 +258,11 @@ struct ScriptedClaim {
 impl Claim for ScriptedClaim {
     async fn attempt(&mut self) -> Result<Attempt> {
         self.script.step(&self.clock, "attempt".into(), &self.script.attempts).await
+    }
+
+    async fn succeed(&mut self, predecessor: &Predecessor) -> Result<Succession> {
+        let what = format!("succeed {}", predecessor.label);
+        self.script.step(&self.clock, what, &self.script.successions).await
     }
 
     async fn listen(&mut self) -> Result<()> {

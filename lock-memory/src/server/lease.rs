@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
 use lock_core::driver::{Entry, Revoked, When};
-use lock_core::{Label, LossReason, Owner, OwnerBytes};
+use lock_core::{FencingToken, Label, LossReason, Owner, OwnerBytes};
 
 use super::{ClientId, Handled, Key, Server, shown, token};
 use crate::time::ServerTime;
@@ -69,6 +69,11 @@ impl Server for LeaseServer {
                 let ends = now + ttl;
                 let attempt = Holder { owner, label, since: now, ends, deadline, stands_for: None };
                 Handled::quietly(self.attempt(now, key, attempt))
+            }
+            Request::Succeed { key, predecessor, owner, label, ttl, deadline } => {
+                let ends = now + ttl;
+                let attempt = Holder { owner, label, since: now, ends, deadline, stands_for: None };
+                Handled::quietly(self.succeed(now, from, &key, predecessor, attempt))
             }
             Request::Renew { key, owner, ttl } => Handled::quietly(self.renew(now, &key, owner, ttl)),
             Request::Release { key, owner } => self.release(now, from, &key, owner),
@@ -140,11 +145,7 @@ impl LeaseServer {
             return Answer::Refused;
         }
         let lock = self.lock(key);
-        if lock
-            .revoked
-            .is_some_and(|(owner, deadline)| owner == attempt.owner && attempt.deadline <= deadline)
-        {
-            // The same attempt that had got the lock arrives once more. It must not undo the revoke.
+        if lock.was_revoked_since(&attempt) {
             return Answer::Refused;
         }
         match lock.held_mut(now) {
@@ -159,14 +160,36 @@ impl LeaseServer {
                 Answer::Granted { token, left }
             }
             None => {
-                lock.token = (lock.token + 1).max(now.as_micros());
-                let granted = Answer::Granted { token: token(lock.token), left: attempt.ends.since(now) };
-                lock.holder = Some(attempt);
+                let (token, left) = lock.grant(now, attempt);
                 self.writes += 1;
                 self.forget(now);
-                granted
+                Answer::Granted { token, left }
             }
         }
+    }
+
+    fn succeed(
+        &mut self,
+        now: ServerTime,
+        from: ClientId,
+        key: &Key,
+        predecessor: Owner,
+        attempt: Holder,
+    ) -> Answer {
+        if now > attempt.deadline {
+            return Answer::Refused;
+        }
+        let lock = self.locks.get_mut(key);
+        let Some(lock) = lock.filter(|lock| lock.held(now).is_some_and(|holder| holder.owner == predecessor))
+        else {
+            return Answer::NotHeld;
+        };
+        if lock.was_revoked_since(&attempt) {
+            return Answer::Refused;
+        }
+        let (token, left) = lock.grant(now, attempt);
+        self.writes += 1;
+        Answer::Succeeded { token, left, others: lock.has_others(from) }
     }
 
     fn renew(&mut self, now: ServerTime, key: &str, owner: Owner, ttl: Duration) -> Answer {
@@ -194,8 +217,7 @@ impl LeaseServer {
         };
         lock.holder = None;
         self.writes += 1;
-        // The releasing client itself may listen, too, but it knows the waiters of its own process.
-        let others = lock.listeners.keys().any(|client| *client != from);
+        let others = lock.has_others(from);
         Handled { answer: Answer::Released { others }, pushes: lock.wake(key) }
     }
 
@@ -295,6 +317,26 @@ impl Lock {
 
     fn held_mut(&mut self, now: ServerTime) -> Option<&mut Holder> {
         self.holder.as_mut().filter(|holder| holder.ends > now)
+    }
+
+    /// Returns whether the attempt had got the lock before it was revoked, and arrives once more. It must not undo the
+    /// revoke.
+    fn was_revoked_since(&self, attempt: &Holder) -> bool {
+        self.revoked.is_some_and(|(owner, deadline)| owner == attempt.owner && attempt.deadline <= deadline)
+    }
+
+    /// Makes `attempt` the holder. Returns its token, and the time that it has.
+    fn grant(&mut self, now: ServerTime, attempt: Holder) -> (FencingToken, Duration) {
+        self.token = (self.token + 1).max(now.as_micros());
+        let left = attempt.ends.since(now);
+        self.holder = Some(attempt);
+        (token(self.token), left)
+    }
+
+    /// Returns whether other clients listen. The client `from` may listen, too, but it knows the waiters of its own
+    /// process.
+    fn has_others(&self, from: ClientId) -> bool {
+        self.listeners.keys().any(|client| *client != from)
     }
 
     /// Returns whether the lock can be forgotten: the next token then comes from the clock, and is higher.

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Call, Claim, Release, Renewal, Request, UnixTime, Watched};
+use lock_core::driver::{
+    Attempt, Call, Claim, Predecessor, Release, Renewal, Request, Succession, UnixTime, Watched,
+};
 use lock_core::{Effect, Error, Instant, Result};
 
 use super::members::Members;
@@ -164,6 +166,12 @@ impl Claim for ClusterClaim {
             _ => {}
         }
         outcome
+    }
+
+    async fn succeed(&mut self, predecessor: &Predecessor) -> Result<Succession> {
+        let call = &self.claim.call();
+        self.go_home();
+        redirected!(self, succeed_within(call, predecessor))
     }
 
     async fn listen(&mut self) -> Result<()> {

@@ -9,28 +9,6 @@
 --   3 left         the same, and the owner may be another library's, which tells no waiter of its release
 --   -1             the deadline is over
 
--- TIME is read only once: before Redis 7.2 a second answer would differ.
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-if now > tonumber(ARGV[3]) then return {-1, now} end
-
--- Everything that can fail is read before the first write: an error must not leave the lock taken.
-local ttl = tonumber(ARGV[2])
-local last = redis.call('GET', KEYS[2])
--- Only digits: tonumber also accepts "nan", "inf" and "0x10", which can't become a token.
-local previous = tonumber(string.match(last or '0', '^%d+$'))
-if not previous or previous >= 9007199254740992 then
-  return redis.error_reply('WRONGTYPE the key beside the lock, ' .. KEYS[2] .. ', holds no token')
-end
-
-local function mint()
-  local token = math.max(previous + 1, now)
-  -- Expires an hour after the token, not after now: the key must outlive a clock that is set back.
-  redis.call('SET', KEYS[2], string.format('%.0f', token),
-    'PXAT', string.format('%.0f', math.floor(token / 1000) + 3600000))
-  return token
-end
-
 if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
   return {1, mint(), ttl, now}
 end

@@ -11,7 +11,9 @@ use lock_memory::server::queue::SessionId;
 use lock_memory::server::{ClientId, Key, Server};
 use lock_memory::wire::Wire;
 
-use super::{Family, Holder, Part, RequestKind, SIMULATION, attempt, holder, look, part, release, revoke};
+use super::{
+    Family, Holder, Part, RequestKind, SIMULATION, attempt, holder, look, part, release, revoke, succession,
+};
 use crate::ids::CallId;
 
 impl Family for LeaseServer {
@@ -28,6 +30,9 @@ impl Family for LeaseServer {
     fn request_kind(request: &lease::Request) -> RequestKind {
         match request {
             lease::Request::Attempt { key, owner, label, .. } => attempt(key, *owner, label.as_str(), None),
+            lease::Request::Succeed { key, predecessor, owner, label, .. } => {
+                succession(key, *predecessor, *owner, label.as_str())
+            }
             lease::Request::Release { key, owner } => release(key, *owner),
             lease::Request::Revoke { key, when, .. } => revoke(key, *when),
             lease::Request::Inspect { key } => look(key),
@@ -57,7 +62,7 @@ impl Family for LeaseServer {
     }
 
     fn is_grant(answer: &lease::Answer) -> bool {
-        matches!(answer, lease::Answer::Granted { .. })
+        matches!(answer, lease::Answer::Granted { .. } | lease::Answer::Succeeded { .. })
     }
 
     fn has_revoked(answer: &lease::Answer) -> bool {

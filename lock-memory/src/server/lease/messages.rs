@@ -29,6 +29,21 @@ pub enum Request {
         /// The deadline, in this server's time.
         deadline: ServerTime,
     },
+    /// Take the lock from `predecessor`, if that owner holds it, but not after `deadline`.
+    Succeed {
+        /// The lock.
+        key: Key,
+        /// The owner that should hold it, and gives it up.
+        predecessor: Owner,
+        /// The owner that takes it.
+        owner: Owner,
+        /// What people are shown of the owner.
+        label: Label,
+        /// How long the lease is to last.
+        ttl: Duration,
+        /// The deadline, in this server's time.
+        deadline: ServerTime,
+    },
     /// Keep the lock for `ttl` from now, or for as long as it is kept anyway.
     Renew {
         /// The lock.
@@ -103,12 +118,21 @@ pub enum Answer {
         /// The time that is left of the lease.
         left: Duration,
     },
+    /// The owner holds the lock, and its predecessor does not any more.
+    Succeeded {
+        /// The token of the grant.
+        token: FencingToken,
+        /// The time that is left of the lease.
+        left: Duration,
+        /// Whether other clients listen.
+        others: bool,
+    },
     /// Another owner holds it.
     Busy {
         /// The time that is left of that lease.
         left: Duration,
     },
-    /// The attempt came after its deadline, or once more after a revoke. It was not done.
+    /// The attempt or the succession came after its deadline, or once more after a revoke. It was not done.
     Refused,
     /// The lock is kept.
     Renewed {
@@ -122,7 +146,7 @@ pub enum Answer {
         /// Whether other clients listen.
         others: bool,
     },
-    /// The owner had nothing to release.
+    /// The owner had nothing to release, or the predecessor nothing to hand over.
     NotHeld,
     /// The outcome of a revoke.
     Revoked(Revoked),

@@ -1,0 +1,114 @@
+//! A turn: the right of one task to contend for a name at the server.
+
+use super::successor::Successor;
+use super::{Arrival, Place};
+use crate::clock::Instant;
+use crate::entry::Entry;
+
+/// The right to contend for a name at the server. When it is dropped, the next waiter of this client gets it.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    place: Place,
+}
+
+impl Turn {
+    /// Makes the turn of the task that has this place. The queue counts as taken.
+    pub(super) fn new(place: Place) -> Turn {
+        Turn { place }
+    }
+
+    /// Returns how many turns of others this client lets pass: as many as its own tasks had in a row while others
+    /// waited. Then begins a new streak.
+    pub(crate) fn turns_owed(&self) -> u32 {
+        let now = self.now();
+        let mut state = self.place.queue().state();
+        match state.streak.is_full(now) {
+            true => state.streak.begin_anew(),
+            false => 0,
+        }
+    }
+
+    pub(crate) fn granted(&self) {
+        let now = self.now();
+        let mut state = self.place.queue().state();
+        state.sight.granted();
+        state.streak.granted(now);
+    }
+
+    /// Records that another client has the lock. That ends the streak, and the other client may want the lock again.
+    ///
+    /// The answer describes some moment after the attempt was sent (`asked`). A caller that came later than that must
+    /// not rely on it.
+    pub(crate) fn busy(&self, asked: Instant, holder: Option<&Entry>) {
+        let mut state = self.place.queue().state();
+        state.sight.held(asked, holder);
+        state.streak.end();
+    }
+
+    /// Records that the server did not answer the attempt that was sent at `asked`.
+    pub(crate) fn trouble(&self, asked: Instant, what: String) {
+        self.place.queue().state().sight.trouble(asked, what);
+    }
+
+    /// Records a release. If the server can't say whether others wait, what was seen of them before counts.
+    pub(crate) fn released(&self, others: Option<bool>) {
+        let now = self.now();
+        self.place.queue().state().streak.released(now, others);
+    }
+
+    /// Records that the lock went to the next task without being free in between.
+    pub(super) fn handed_over(&self, others: Option<bool>) {
+        let now = self.now();
+        self.place.queue().state().streak.handed_over(now, others);
+    }
+
+    /// Takes the next waiter out of the queue, so that the lock can be handed over to it. Returns the turn if there is
+    /// none, if the server can't be asked in its place, or if the lock has to be released for other clients.
+    pub(crate) fn successor(self) -> Result<Successor, Turn> {
+        let now = self.now();
+        let next = {
+            let mut state = self.place.queue().state();
+            match state.streak.goes_on(now) {
+                true => state.line.next_with_request(),
+                false => None,
+            }
+        };
+        match next {
+            Some((arrival, request)) => Ok(Successor::new(self, arrival, request, now)),
+            None => Err(self),
+        }
+    }
+
+    /// Ends one task's turn and begins the next one's.
+    pub(super) fn changes_hands(&self) {
+        let now = self.now();
+        let mut state = self.place.queue().state();
+        state.sight.turn_over(now);
+        state.sight.turn_came(now);
+    }
+
+    fn now(&self) -> Instant {
+        self.place.now()
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let now = self.now();
+        let next = {
+            let mut state = self.place.queue().state();
+            state.sight.turn_over(now);
+            let next = state.line.next();
+            match next {
+                Some(_) => state.sight.turn_came(now),
+                None => state.is_taken = false,
+            }
+            next
+        };
+        // Not under the lock: a waiter that has gone drops the turn at once.
+        if let Some(next) = next {
+            let turn = Turn::new(self.place.another());
+            drop(next.arrival.send(Arrival { turn, asked: None }));
+        }
+    }
+}

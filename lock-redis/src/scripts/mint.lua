@@ -1,0 +1,27 @@
+-- What the scripts that take the lock have in common: the deadline, and the token.
+--
+-- KEYS  1 the lock   2 its token
+-- ARGV  1 the owner's value   2 the ttl in ms   3 the deadline, in the server's time in us
+
+-- TIME is read only once: before Redis 7.2 a second answer would differ.
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+if now > tonumber(ARGV[3]) then return {-1, now} end
+
+-- Everything that can fail is read before the first write: an error must not leave the lock taken.
+local ttl = tonumber(ARGV[2])
+local last = redis.call('GET', KEYS[2])
+-- Only digits: tonumber also accepts "nan", "inf" and "0x10", which can't become a token.
+local previous = tonumber(string.match(last or '0', '^%d+$'))
+if not previous or previous >= 9007199254740992 then
+  return redis.error_reply('WRONGTYPE the key beside the lock, ' .. KEYS[2] .. ', holds no token')
+end
+
+local function mint()
+  local token = math.max(previous + 1, now)
+  -- Expires an hour after the token, not after now: the key must outlive a clock that is set back.
+  redis.call('SET', KEYS[2], string.format('%.0f', token),
+    'PXAT', string.format('%.0f', math.floor(token / 1000) + 3600000))
+  return token
+end
+
