@@ -60,7 +60,7 @@ impl Promises {
 }
 
 /// How far the server's clock may fall back: the server forgets a token this long after the time that the token stands
-/// for. `scripts/grant.lua` has the same number in milliseconds.
+/// for. `scripts/mint.lua` has the same number in milliseconds.
 pub(crate) const CLOCK_STEP: Duration = Duration::from_secs(3600);
 
 const MIN_TTL: Duration = Duration::from_millis(10);

@@ -87,7 +87,7 @@ impl Turn {
         state.sight.turn_came(now);
     }
 
-    fn now(&self) -> Instant {
+    pub(super) fn now(&self) -> Instant {
         self.place.now()
     }
 }

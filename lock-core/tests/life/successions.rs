@@ -250,6 +250,20 @@ async fn a_client_that_shuts_down_meanwhile_leaves_nothing() {
     assert_eq!(calls(&script), ["attempt", "succeed", "release"]);
 }
 
+/// An attempt that may still arrive could take the lock after the hand-over, and no release would follow.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_of_unknown_outcome_is_not_handed_over() {
+    let script = Script::new([unknown(ms(100)), granted(TTL)], [held(TTL)], [released()]);
+    script.successions.lock().unwrap().push_back(succeeded(TTL, None));
+    let client = client(&script).await;
+    let first = acquired(&client).await;
+    let waiting = waiter(&client).await;
+    drop(first);
+    drop(waiting.await.unwrap().unwrap());
+    assert_eq!(client.shutdown(TTL * 2).await, 0);
+    assert!(script.times_of("succeed").is_empty(), "{:?}", script.log());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_refused_hand_over_is_an_error_of_the_one_that_waits() {
     let refused = Err(Error::rejected("not this user"));

@@ -9,7 +9,7 @@ use lock_memory::server::lease::{Answer, LeaseServer};
 
 use crate::common::{NOW, SplitMix};
 use crate::model::{Model, OPERATOR};
-use crate::{ask, attempt, release, renew, revoke};
+use crate::{ask, attempt, release, renew, revoke, succeed};
 
 #[test]
 fn a_thousand_random_histories_fit_the_model() {
@@ -17,7 +17,7 @@ fn a_thousand_random_histories_fit_the_model() {
     for seed in 0..1000 {
         let (mut random, mut server, mut model) = (SplitMix(seed), LeaseServer::default(), Model::default());
         let (mut now, mut in_flight) = (NOW, Vec::new());
-        for step in 0..200_u64 {
+        for step in 0..400_u64 {
             now = match random.below(20) {
                 0 => ServerTime::from_micros(now.as_micros() - random.below(20_000_000)),
                 _ => now + Duration::from_micros(random.below(4_000_000)),
@@ -25,9 +25,10 @@ fn a_thousand_random_histories_fit_the_model() {
             // New owners appear while others disappear. Each owner has later and later deadlines.
             let n = step / 20 + random.below(4);
             let ttl = Duration::from_micros(1 + random.below(10_000_000));
-            let request = match random.below(8) {
+            let request = match random.below(10) {
                 0..=2 => attempt(n, ttl, now + Duration::from_micros(random.below(3_000_000) + step)),
                 3..=4 => renew(n, ttl),
+                7..=8 => succeed(n, ttl, now + Duration::from_micros(random.below(3_000_000) + step)),
                 5 => release(n),
                 6 if random.below(3) == 0 => revoke(n, OPERATOR, When::HoldersDeadline),
                 6 => revoke(n, OPERATOR, When::Now),
@@ -46,7 +47,7 @@ fn a_thousand_random_histories_fit_the_model() {
             *counted.entry(kind(&answer)).or_default() += 1;
         }
     }
-    for kind in ["granted", "busy", "refused", "renewed", "lost", "released", "revoked"] {
+    for kind in ["granted", "busy", "refused", "renewed", "lost", "released", "revoked", "succeeded"] {
         assert!(
             counted.get(kind).is_some_and(|count| *count > 1000),
             "{kind} was hardly tested: {counted:?}"
@@ -57,6 +58,7 @@ fn a_thousand_random_histories_fit_the_model() {
 fn kind(answer: &Answer) -> &'static str {
     match answer {
         Answer::Granted { .. } => "granted",
+        Answer::Succeeded { .. } => "succeeded",
         Answer::Busy { .. } => "busy",
         Answer::Refused => "refused",
         Answer::Renewed { .. } => "renewed",

@@ -12,10 +12,21 @@ use lock_core::driver::{Revoked, When};
 use lock_core::{Label, LossReason};
 use lock_memory::ServerTime;
 use lock_memory::server::lease::{Answer, LeaseServer, Request, TOKEN_MEMORY, Told};
-use lock_memory::server::{Key, Server};
+use lock_memory::server::{Handled, Key, Server};
 
 fn attempt(n: u64, ttl: Duration, deadline: ServerTime) -> Request {
     Request::Attempt { key: "n".into(), owner: owner(n), label: Label::new("a test"), ttl, deadline }
+}
+
+/// The succession of owner `n` to the owner after it.
+fn succeed(n: u64, ttl: Duration, deadline: ServerTime) -> Request {
+    let (key, label) = ("n".into(), Label::new("a test"));
+    Request::Succeed { key, predecessor: owner(predecessor(n)), owner: owner(n), label, ttl, deadline }
+}
+
+/// Returns the owner whose place owner `n` takes in these tests.
+fn predecessor(n: u64) -> u64 {
+    n + 1
 }
 
 fn renew(n: u64, ttl: Duration) -> Request {
@@ -51,6 +62,33 @@ fn granted(answer: Answer) -> (u64, Duration) {
 
 fn grant(server: &mut LeaseServer, now: ServerTime, n: u64) -> u64 {
     granted(ask(server, now, attempt(n, TTL, now + SECOND))).0
+}
+
+#[test]
+fn a_lock_is_handed_over_by_its_holder_alone() {
+    let mut server = LeaseServer::default();
+    let deadline = NOW + SECOND;
+    assert!(matches!(ask(&mut server, NOW, succeed(1, TTL, deadline)), Answer::NotHeld));
+    let first = grant(&mut server, NOW, predecessor(1));
+    server.handle(NOW, B, Request::Listen { key: "n".into(), serial: 1 });
+    match server.handle(NOW, A, succeed(1, TTL * 2, deadline)) {
+        Handled { answer: Answer::Succeeded { token, left, others }, pushes } => {
+            assert!(token.get() > first && left == TTL * 2 && others && pushes.is_empty());
+        }
+        Handled { answer, .. } => panic!("{answer:?}"),
+    }
+    assert!(matches!(ask(&mut server, NOW, succeed(1, TTL, deadline)), Answer::NotHeld));
+    assert!(matches!(ask(&mut server, NOW, release(predecessor(1))), Answer::NotHeld));
+    assert_eq!(server.handle(NOW, A, release(1)).pushes.len(), 1, "B is told of the release");
+}
+
+#[test]
+fn a_succession_after_its_deadline_is_refused() {
+    let mut server = LeaseServer::default();
+    grant(&mut server, NOW, predecessor(1));
+    let late = NOW + SECOND * 2;
+    assert!(matches!(ask(&mut server, late, succeed(1, TTL, NOW + SECOND)), Answer::Refused));
+    assert!(matches!(ask(&mut server, late, renew(predecessor(1), TTL)), Answer::Renewed { .. }));
 }
 
 #[test]

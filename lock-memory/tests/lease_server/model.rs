@@ -8,6 +8,8 @@ use lock_core::driver::{Revoked, When};
 use lock_memory::ServerTime;
 use lock_memory::server::lease::{Answer, Request};
 
+use crate::predecessor;
+
 /// The operator that revokes locks.
 pub(crate) const OPERATOR: u64 = 1000;
 
@@ -57,6 +59,21 @@ impl Model {
             (Request::Attempt { .. }, Answer::Busy { left }) => {
                 let (holder, ends, _) = held.expect("busy without a holder");
                 assert!(holder != n && *left == ends.since(now));
+            }
+            (Request::Succeed { deadline, .. }, Answer::Refused) => {
+                assert!(now > *deadline || self.revoked.get(&n).is_some_and(|last| deadline <= last));
+            }
+            (Request::Succeed { deadline, .. }, Answer::Succeeded { token, left, .. }) => {
+                assert!(now <= *deadline && self.revoked.get(&n).is_none_or(|last| deadline > last));
+                assert_eq!(held.map(|(holder, ..)| holder), Some(predecessor(n)));
+                assert!(token.get() > self.last_token && token.get() >= now.as_micros());
+                assert_eq!(*left, ttl);
+                self.attempts.insert(n, *deadline);
+                self.last_token = token.get();
+                self.holder = Some((n, now + ttl, token.get()));
+            }
+            (Request::Succeed { .. }, Answer::NotHeld) => {
+                assert!(held.is_none_or(|(holder, ..)| holder != predecessor(n)));
             }
             (Request::Renew { .. }, Answer::Renewed { left }) => {
                 let (holder, ends, token) = held.expect("renewed without a holder");

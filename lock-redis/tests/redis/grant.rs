@@ -9,7 +9,10 @@ use tokio::task::JoinSet;
 
 use crate::server::{Raw, Server, busy, claim, claim_with, granted, run, until};
 
-const GRANT: &str = include_str!("../../src/scripts/grant.lua");
+const GRANT: &str =
+    concat!(include_str!("../../src/scripts/mint.lua"), include_str!("../../src/scripts/grant.lua"));
+const SUCCEED: &str =
+    concat!(include_str!("../../src/scripts/mint.lua"), include_str!("../../src/scripts/succeed.lua"));
 
 pub(crate) fn a_token_rises_whatever_is_lost() {
     run(async {
@@ -49,6 +52,25 @@ pub(crate) fn a_token_ahead_of_the_clock_is_followed_and_not_taken_for_the_time(
     });
 }
 
+pub(crate) fn a_lock_that_is_handed_over_has_a_whole_lease() {
+    run(async {
+        let server = Server::start(&[]);
+        let mut raw = server.raw().await;
+        let _: () = raw.ask(&["SET", "a", "first", "PX", "500"]).await;
+        let succeed = ["EVAL", SUCCEED, "2", "a", "t", "second", "20000", FAR, "first", "c", "NUMSUB"];
+        let answer: Vec<i64> = raw.ask(&succeed).await;
+        let [1, token, 20_000, 0, now] = answer[..] else { panic!("{answer:?}") };
+        assert!(token >= now, "{answer:?}");
+        let (left, stored): (i64, i64) = (raw.ask(&["PTTL", "a"]).await, raw.ask(&["GET", "t"]).await);
+        assert!(left > 15_000 && stored == token, "{left}, {stored}");
+        let again: Vec<i64> = raw.ask(&succeed).await;
+        assert!(again[0] == 0 && again.len() == 2, "the first owner does not hold it: {again:?}");
+    });
+}
+
+/// A deadline that is far away, in the server's time.
+const FAR: &str = "9000000000000000";
+
 pub(crate) fn the_script_refuses_an_attempt_after_its_deadline() {
     run(async {
         let server = Server::start(&[]);
@@ -58,6 +80,12 @@ pub(crate) fn the_script_refuses_an_attempt_after_its_deadline() {
         let late = (now - 1).to_string();
         let answer: Vec<i64> = raw.ask(&["EVAL", GRANT, "2", "a", "t", "me", "1000", &late]).await;
         assert!(answer[0] == -1 && answer[1] >= now as i64, "{answer:?}");
+        let _: () = raw.ask(&["SET", "b", "first", "PX", "5000"]).await;
+        let succeed = ["EVAL", SUCCEED, "2", "b", "t", "me", "1000", &late, "first", "c", "NUMSUB"];
+        let answer: Vec<i64> = raw.ask(&succeed).await;
+        assert!(answer[0] == -1 && answer.len() == 2, "{answer:?}");
+        let holder: String = raw.ask(&["GET", "b"]).await;
+        assert_eq!(holder, "first");
         assert!(raw.keys().await.is_empty());
         let in_time = (now + 10_000_000).to_string();
         let answer: Vec<i64> = raw.ask(&["EVAL", GRANT, "2", "a", "t", "me", "1000", &in_time]).await;

@@ -102,6 +102,7 @@ rules! {
     grant {
         a_token_rises_whatever_is_lost,
         a_token_ahead_of_the_clock_is_followed_and_not_taken_for_the_time,
+        a_lock_that_is_handed_over_has_a_whole_lease,
         the_script_refuses_an_attempt_after_its_deadline,
         an_attempt_that_the_server_reads_after_its_patience_takes_nothing,
         a_question_that_took_long_puts_no_deadline_beyond_the_patience,

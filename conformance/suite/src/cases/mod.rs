@@ -23,6 +23,7 @@ mod polling;
 mod processes;
 mod reentrancy;
 mod several;
+mod succession;
 mod waiting;
 mod work;
 
@@ -45,6 +46,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
         listing::CASES,
         reentrancy::CASES,
         several::CASES,
+        succession::CASES,
         blocking::CASES,
         clock::CASES,
         failure::CASES,
