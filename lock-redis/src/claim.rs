@@ -42,6 +42,8 @@ pub(crate) struct RedisClaim {
     latch: Option<Vec<u8>>,
     /// The answer to an attempt never came: the present holder may be this owner.
     maybe_held: bool,
+    /// How long this owner had waited for the lock.
+    waited: Duration,
     /// An attempt is under way, or its caller does not wait for its answer any more.
     is_asked: bool,
 }
@@ -61,6 +63,7 @@ impl RedisClaim {
             untold: false,
             latch: None,
             maybe_held: false,
+            waited: Duration::ZERO,
             is_asked: false,
         }
     }
@@ -191,6 +194,7 @@ impl RedisClaim {
             keys: &self.keys,
             client: &self.server.client_digits,
             delivery: link.facts.delivery,
+            waited: self.waited,
         }
     }
 
@@ -369,6 +373,14 @@ impl Claim for RedisClaim {
             None => std::future::pending().await,
         }
         self.taken_until = None;
+    }
+
+    fn predecessors_wait(&self) -> Option<Duration> {
+        self.listening.as_ref().and_then(Listening::predecessors_wait)
+    }
+
+    fn has_waited(&mut self, waited: Duration) {
+        self.waited = waited;
     }
 
     async fn watch(&mut self) -> Result<Watched> {

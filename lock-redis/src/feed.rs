@@ -14,6 +14,7 @@ use crate::finder::Finder;
 use crate::follow::{Followed, Follower, broken};
 use crate::layout::CLIENT_DIGITS;
 use crate::link::Connector;
+use crate::message;
 use crate::profile::Profile;
 use crate::pushes::{Push, Pushes, leads_elsewhere};
 use crate::value::OWNER_DIGITS;
@@ -71,7 +72,10 @@ impl Topic {
                 }
                 Some(_) => Notice::Other,
                 // Not about one waiter.
-                None => Notice::Released(name.as_str().to_owned()),
+                None => match message::waited(payload) {
+                    Some(waited) => Notice::ReleasedAfter(name.as_str().to_owned(), waited),
+                    None => Notice::Released(name.as_str().to_owned()),
+                },
             },
             Topic::Revokes { .. } => match std::str::from_utf8(payload) {
                 Ok(owner) => Notice::Revoked(owner.to_owned()),

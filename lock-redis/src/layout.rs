@@ -8,6 +8,7 @@ use lock_core::{Error, Label, Owner, Result};
 use redis::Cmd;
 
 use crate::delivery::Delivery;
+use crate::message;
 use crate::redisson::{self, TokenSource};
 use crate::scripts::{self, Scripts};
 use crate::side::{Kind, side_key};
@@ -103,6 +104,8 @@ pub(crate) struct Asker<'a> {
     pub(crate) client: &'a str,
     /// How the server tells of releases.
     pub(crate) delivery: Delivery,
+    /// How long its owner had waited for the lock.
+    pub(crate) waited: Duration,
 }
 
 impl Asker<'_> {
@@ -211,7 +214,7 @@ impl Layout {
     /// Adds what the release script takes besides owner, channel and the command that publishes.
     pub(crate) fn add_to_release(self, command: &mut Cmd, asker: Asker<'_>) {
         match self {
-            Layout::Own => {}
+            Layout::Own => _ = command.arg(&*message::released(asker.waited)),
             Layout::Fair(_) => _ = command.arg(asker.place()),
             Layout::Redisson | Layout::RedissonFenced => {
                 // A request that was not answered is sent again after one patience.
@@ -223,7 +226,7 @@ impl Layout {
     /// Returns the message on a lock's channel that is about no waiter in particular.
     pub(crate) fn released(self) -> &'static str {
         match self {
-            Layout::Own | Layout::Fair(_) => "released",
+            Layout::Own | Layout::Fair(_) => message::RELEASED,
             Layout::Redisson | Layout::RedissonFenced => redisson::RELEASED,
         }
     }

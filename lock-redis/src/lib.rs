@@ -41,6 +41,7 @@ mod layout;
 mod link;
 mod listening;
 #[doc(hidden)]
+mod message;
 pub mod node;
 mod profile;
 mod pushes;

@@ -1,5 +1,7 @@
 //! What a claim listens to.
 
+use std::time::Duration;
+
 use lock_core::Name;
 use lock_core::driver::{Call, Feed, Request, Subscription};
 use lock_core::{Effect, Error, Result};
@@ -67,6 +69,11 @@ impl Listening {
                 () = turn.woken() => {}
             },
         }
+    }
+
+    /// Returns how long the owner had waited whose release was announced last, if it said so.
+    pub(crate) fn predecessors_wait(&self) -> Option<Duration> {
+        self.all.predecessors_wait()
     }
 }
 

@@ -1,7 +1,9 @@
 //! Wakes claims by name. A backend's one subscription connection feeds it.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
@@ -21,8 +23,25 @@ struct Inner {
 
 #[derive(Debug)]
 struct Slot {
-    notify: Arc<Notify>,
+    bell: Arc<Bell>,
     listeners: usize,
+}
+
+/// What wakes the claims of one name.
+#[derive(Debug, Default)]
+struct Bell {
+    notify: Notify,
+    /// How long the owner had waited whose release was the last reason to wake a claim, in microseconds; zero if that is
+    /// not known.
+    waited: AtomicU64,
+}
+
+impl Bell {
+    fn ring(&self, waited: Option<Duration>) {
+        let waited = waited.map_or(0, |waited| u64::try_from(waited.as_micros()).unwrap_or(u64::MAX));
+        self.waited.store(waited, Ordering::Relaxed);
+        self.notify.notify_one();
+    }
 }
 
 impl Hub {
@@ -31,17 +50,22 @@ impl Hub {
         let mut names = self.names();
         let slot = names.entry(name.clone()).or_insert_with(|| {
             self.0.changes.notify_one();
-            Slot { notify: Arc::default(), listeners: 0 }
+            Slot { bell: Arc::default(), listeners: 0 }
         });
         slot.listeners += 1;
-        Subscription { hub: self.clone(), name: name.clone(), notify: slot.notify.clone() }
+        Subscription { hub: self.clone(), name: name.clone(), bell: slot.bell.clone() }
     }
 
     /// Wakes one of the claims that listen to `name`. One is enough: of all claims of a client, one at a time contends
     /// for a name.
     pub fn wake(&self, name: &str) {
+        self.wake_after(name, None);
+    }
+
+    /// Does the same after a release by an owner that had `waited` so long for the lock, if that is known.
+    pub fn wake_after(&self, name: &str, waited: Option<Duration>) {
         if let Some(slot) = self.names().get(name) {
-            slot.notify.notify_one();
+            slot.bell.ring(waited);
         }
     }
 
@@ -88,7 +112,7 @@ impl Hub {
 pub struct Subscription {
     hub: Hub,
     name: Name,
-    notify: Arc<Notify>,
+    bell: Arc<Bell>,
 }
 
 impl Subscription {
@@ -98,7 +122,16 @@ impl Subscription {
     ///
     /// Cancel safe.
     pub async fn woken(&self) {
-        self.notify.notified().await;
+        self.bell.notify.notified().await;
+    }
+
+    /// Returns how long the owner had waited for the lock whose release was the last reason for a wake-up; `None` if
+    /// that is not known.
+    pub fn predecessors_wait(&self) -> Option<Duration> {
+        match self.bell.waited.load(Ordering::Relaxed) {
+            0 => None,
+            micros => Some(Duration::from_micros(micros)),
+        }
     }
 }
 
@@ -112,7 +145,7 @@ impl Drop for Subscription {
                 self.hub.0.changes.notify_one();
             } else {
                 // A wake-up that was meant for the leaving claim would be lost for the others.
-                slot.notify.notify_one();
+                slot.bell.notify.notify_one();
             }
         }
     }

@@ -76,7 +76,7 @@ impl Server for LeaseServer {
                 Handled::quietly(self.succeed(now, from, &key, predecessor, attempt))
             }
             Request::Renew { key, owner, ttl } => Handled::quietly(self.renew(now, &key, owner, ttl)),
-            Request::Release { key, owner } => self.release(now, from, &key, owner),
+            Request::Release { key, owner, waited } => self.release((now, from), &key, owner, waited),
             Request::Listen { key, serial } => {
                 let listened = self.lock(key).listeners.entry(from).or_default();
                 *listened = serial.max(*listened);
@@ -208,7 +208,13 @@ impl LeaseServer {
         }
     }
 
-    fn release(&mut self, now: ServerTime, from: ClientId, key: &Key, owner: Owner) -> Handled<Self> {
+    fn release(
+        &mut self,
+        (now, from): (ServerTime, ClientId),
+        key: &Key,
+        owner: Owner,
+        waited: Duration,
+    ) -> Handled<Self> {
         let lock = self.locks.get_mut(key);
         let Some(lock) =
             lock.filter(|lock| lock.held(now).is_some_and(|holder| holder.is_given_up_by(owner)))
@@ -218,7 +224,7 @@ impl LeaseServer {
         lock.holder = None;
         self.writes += 1;
         let others = lock.has_others(from);
-        Handled { answer: Answer::Released { others }, pushes: lock.wake(key) }
+        Handled { answer: Answer::Released { others }, pushes: lock.wake(key, Some(waited)) }
     }
 
     fn revoke(
@@ -256,7 +262,7 @@ impl LeaseServer {
             }
             When::Now => {
                 lock.holder = None;
-                pushes.extend(lock.wake(key));
+                pushes.extend(lock.wake(key, None));
                 Revoked::Free
             }
         };
@@ -270,7 +276,7 @@ impl LeaseServer {
         };
         lock.holder = None;
         self.writes += 1;
-        Handled { answer: Answer::Done, pushes: lock.wake(key) }
+        Handled { answer: Answer::Done, pushes: lock.wake(key, None) }
     }
 
     fn list(&self, now: ServerTime, beginning: &str) -> Vec<Key> {
@@ -345,8 +351,8 @@ impl Lock {
         self.held(now).is_none() && self.listeners.is_empty() && now >= forgettable
     }
 
-    fn wake(&self, key: &Key) -> Vec<(ClientId, Told)> {
-        self.listeners.keys().map(|client| (*client, Told::Released(key.clone()))).collect()
+    fn wake(&self, key: &Key, waited: Option<Duration>) -> Vec<(ClientId, Told)> {
+        self.listeners.keys().map(|client| (*client, Told::Released(key.clone(), waited))).collect()
     }
 }
 

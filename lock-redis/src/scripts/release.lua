@@ -2,7 +2,7 @@
 -- owner's 32 digits, then an exclamation mark) is released in the same way.
 --
 -- KEYS  1 the lock
--- ARGV  1 the owner's value   2 the channel   3 PUBLISH or SPUBLISH
+-- ARGV  1 the owner's value   2 the channel   3 PUBLISH or SPUBLISH   4 the message, unless it is only "released"
 --
 -- Answers, each ending in the server's time in us:
 --   1 listeners   released; -1: this user may not publish
@@ -17,6 +17,6 @@ if holder ~= ARGV[1] and not revoked then return {0, now} end
 
 redis.call('DEL', KEYS[1])
 -- pcall: if the user has no rights to the channel, the lock is released nevertheless.
-local listeners = redis.pcall(ARGV[3], ARGV[2], 'released')
+local listeners = redis.pcall(ARGV[3], ARGV[2], ARGV[4] or 'released')
 if type(listeners) == 'table' then listeners = -1 end
 return {1, listeners, now}

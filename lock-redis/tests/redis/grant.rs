@@ -80,13 +80,13 @@ pub(crate) fn the_script_refuses_an_attempt_after_its_deadline() {
         let late = (now - 1).to_string();
         let answer: Vec<i64> = raw.ask(&["EVAL", GRANT, "2", "a", "t", "me", "1000", &late]).await;
         assert!(answer[0] == -1 && answer[1] >= now as i64, "{answer:?}");
+        assert!(raw.keys().await.is_empty());
         let _: () = raw.ask(&["SET", "b", "first", "PX", "5000"]).await;
         let succeed = ["EVAL", SUCCEED, "2", "b", "t", "me", "1000", &late, "first", "c", "NUMSUB"];
         let answer: Vec<i64> = raw.ask(&succeed).await;
         assert!(answer[0] == -1 && answer.len() == 2, "{answer:?}");
         let holder: String = raw.ask(&["GET", "b"]).await;
         assert_eq!(holder, "first");
-        assert!(raw.keys().await.is_empty());
         let in_time = (now + 10_000_000).to_string();
         let answer: Vec<i64> = raw.ask(&["EVAL", GRANT, "2", "a", "t", "me", "1000", &in_time]).await;
         assert_eq!((answer[0], answer[2]), (1, 1000));

@@ -33,7 +33,7 @@ impl Family for LeaseServer {
             lease::Request::Succeed { key, predecessor, owner, label, .. } => {
                 succession(key, *predecessor, *owner, label.as_str())
             }
-            lease::Request::Release { key, owner } => release(key, *owner),
+            lease::Request::Release { key, owner, .. } => release(key, *owner),
             lease::Request::Revoke { key, when, .. } => revoke(key, *when),
             lease::Request::Inspect { key } => look(key),
             lease::Request::Renew { .. } => RequestKind::Proof,
