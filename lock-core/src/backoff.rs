@@ -42,15 +42,6 @@ pub(crate) fn safety(random: &Random) -> Duration {
     SAFETY_POLL * 3 / 4 + random.up_to(SAFETY_POLL / 4)
 }
 
-/// Returns how long a waiter leaves the lock to others, when it is woken by the release of an owner that had waited for
-/// `theirs` and it has waited for `own` itself: not at all if it has waited for about as long, because then none or few have
-/// waited for longer. Otherwise up to an eighth of that wait, and up to 2 ms.
-pub(crate) fn behind_older_waiters(own: Duration, theirs: Duration) -> Option<Duration> {
-    let (enough, longest) = (theirs * 3 / 4, (theirs / 8).min(Duration::from_millis(2)));
-    let missing = enough.checked_sub(own).filter(|missing| !missing.is_zero())?;
-    Some(longest.mul_f64(missing.div_duration_f64(enough)))
-}
-
 /// Returns the pause before the attempt that follows a lease which ends in `free_in`: a moment after its end, with a
 /// little jitter, because all waiters know that end.
 pub(crate) fn after_lease(free_in: Duration, random: &Random) -> Duration {

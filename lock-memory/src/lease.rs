@@ -72,7 +72,7 @@ impl LeaseDriver {
 fn take(link: &Weak<Link>, pushed: Pushed<Told>) {
     let Some(link) = link.upgrade() else { return };
     match pushed {
-        Pushed::Push(Told::Released(key, waited)) => link.wake(&key, waited),
+        Pushed::Push(Told::Released(key, waiters)) => link.wake(&key, waiters),
         Pushed::Push(Told::Revoked(owner)) => link.holders.wake(owner.to_name().as_str()),
         Pushed::Gap => link.listen_again(),
     }
@@ -106,14 +106,7 @@ impl Driver for LeaseDriver {
 
     fn claim(&self, request: Request) -> Box<dyn Claim> {
         let key = self.server.key(&request.name);
-        Box::new(LeaseClaim {
-            server: self.server.clone(),
-            key,
-            request,
-            listener: None,
-            watching: None,
-            waited: Duration::ZERO,
-        })
+        Box::new(LeaseClaim { server: self.server.clone(), key, request, listener: None, watching: None })
     }
 
     async fn inspect(&self, name: &Name, patience: Duration) -> Result<Inspection> {
@@ -170,10 +163,10 @@ impl Link {
         }
     }
 
-    fn wake(&self, key: &Key, waited: Option<Duration>) {
+    fn wake(&self, key: &Key, waiters: u32) {
         // The server knows our keys from us, so they begin with our prefix.
         let Some(name) = self.prefix.strip(key) else { return };
-        self.hub.wake_after(name, waited);
+        self.hub.wake_among(name, Some(waiters));
         // Does nothing, unless the message that no claim listens any more was lost.
         self.stop_listening(key);
     }
@@ -223,8 +216,6 @@ struct LeaseClaim {
     listener: Option<Listener>,
     /// Listens to a revoke while the claim holds the lock.
     watching: Option<Subscription>,
-    /// How long its owner had waited for the lock.
-    waited: Duration,
 }
 
 #[async_trait]
@@ -290,14 +281,6 @@ impl Claim for LeaseClaim {
         }
     }
 
-    fn predecessors_wait(&self) -> Option<Duration> {
-        self.listener.as_ref()?.listening.as_ref()?.predecessors_wait()
-    }
-
-    fn has_waited(&mut self, waited: Duration) {
-        self.waited = waited;
-    }
-
     async fn watch(&mut self) -> Result<Watched> {
         // The client listens before the server does, so that a message in between finds a listener.
         let watching = self.server.holders.listen(&self.request.owner.to_name());
@@ -321,7 +304,7 @@ impl Claim for LeaseClaim {
     }
 
     async fn release(&mut self) -> Result<Release> {
-        let request = Ask::Release { key: self.key.clone(), owner: self.request.owner, waited: self.waited };
+        let request = Ask::Release { key: self.key.clone(), owner: self.request.owner };
         match self.server.ask(&self.call(), request).await? {
             Answer::Released { others } => Ok(Release::Released { others: Some(others) }),
             Answer::NotHeld => Ok(Release::NotHeld),

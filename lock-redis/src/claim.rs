@@ -42,8 +42,8 @@ pub(crate) struct RedisClaim {
     latch: Option<Vec<u8>>,
     /// The answer to an attempt never came: the present holder may be this owner.
     maybe_held: bool,
-    /// How long this owner had waited for the lock.
-    waited: Duration,
+    /// This owner had to wait for the lock.
+    has_waited: bool,
     /// An attempt is under way, or its caller does not wait for its answer any more.
     is_asked: bool,
 }
@@ -63,7 +63,7 @@ impl RedisClaim {
             untold: false,
             latch: None,
             maybe_held: false,
-            waited: Duration::ZERO,
+            has_waited: false,
             is_asked: false,
         }
     }
@@ -158,6 +158,7 @@ impl RedisClaim {
             match answer.fields[..] {
                 [1, token, left, listeners] => {
                     let others = self.others(before, listeners);
+                    self.has_waited = true;
                     let grant = grant_of(token, left).ok_or_else(|| answer.unexpected())?;
                     return Ok(Succession::Granted { grant, others });
                 }
@@ -194,14 +195,28 @@ impl RedisClaim {
             keys: &self.keys,
             client: &self.server.client_digits,
             delivery: link.facts.delivery,
-            waited: self.waited,
+            has_waited: self.has_waited,
         }
     }
 
-    /// Looks again at a lock that was seen held, at a seventh of what the script costs the server. Returns `None` if
-    /// only the script can tell.
-    async fn look(&mut self, call: &Call) -> Result<Option<Busy>> {
-        let Some(until) = self.taken_until.take() else { return Ok(None) };
+    /// Looks at a lock before it asks for it: once if the lock was seen held, and after a release as often as there are
+    /// quarters of all waiters that have waited for longer, so that those ask first. Returns `None` if only the script can
+    /// tell.
+    async fn look_first(&mut self, call: &Call) -> Result<Option<Busy>> {
+        if let Some(until) = self.taken_until.take() {
+            return self.look(call, until).await;
+        }
+        let until = call.began() + self.request.ttl;
+        for _ in 0..self.listening.as_ref().map_or(0, Listening::quarters_in_front) {
+            if let Some(busy) = self.look(call, until).await? {
+                return Ok(Some(busy));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Looks at a lock, at a seventh of what the script costs the server. As last seen, another owner has it `until` then.
+    async fn look(&mut self, call: &Call, until: Instant) -> Result<Option<Busy>> {
         if self.maybe_held || call.began() >= until {
             return Ok(None);
         }
@@ -237,7 +252,7 @@ impl RedisClaim {
             let Server { feed, layout, .. } = &*self.server;
             self.listening = Listening::to_releases_already(feed, &self.releases, *layout, &self.request);
         }
-        let outcome = match self.look(call).await? {
+        let outcome = match self.look_first(call).await? {
             Some(busy) => Ok(Attempt::Busy(busy)),
             None => self.grant(call).await,
         };
@@ -248,6 +263,7 @@ impl RedisClaim {
                 Ok(Attempt::Granted(grant))
             }
             Ok(Attempt::Busy(busy)) => {
+                self.has_waited = true;
                 // A place in a queue is kept by asking: it needs the script each time.
                 self.untold = busy.untold;
                 let free_in = busy.free_in.filter(|_| !busy.queued);
@@ -373,14 +389,6 @@ impl Claim for RedisClaim {
             None => std::future::pending().await,
         }
         self.taken_until = None;
-    }
-
-    fn predecessors_wait(&self) -> Option<Duration> {
-        self.listening.as_ref().and_then(Listening::predecessors_wait)
-    }
-
-    fn has_waited(&mut self, waited: Duration) {
-        self.waited = waited;
     }
 
     async fn watch(&mut self) -> Result<Watched> {

@@ -72,8 +72,8 @@ impl Topic {
                 }
                 Some(_) => Notice::Other,
                 // Not about one waiter.
-                None => match message::waited(payload) {
-                    Some(waited) => Notice::ReleasedAfter(name.as_str().to_owned(), waited),
+                None => match message::waiters(payload) {
+                    Some(waiters) => Notice::ReleasedAmong(name.as_str().to_owned(), waiters),
                     None => Notice::Released(name.as_str().to_owned()),
                 },
             },

@@ -104,8 +104,8 @@ pub(crate) struct Asker<'a> {
     pub(crate) client: &'a str,
     /// How the server tells of releases.
     pub(crate) delivery: Delivery,
-    /// How long its owner had waited for the lock.
-    pub(crate) waited: Duration,
+    /// Whether its owner had to wait for the lock.
+    pub(crate) has_waited: bool,
 }
 
 impl Asker<'_> {
@@ -214,7 +214,9 @@ impl Layout {
     /// Adds what the release script takes besides owner, channel and the command that publishes.
     pub(crate) fn add_to_release(self, command: &mut Cmd, asker: Asker<'_>) {
         match self {
-            Layout::Own => _ = command.arg(&*message::released(asker.waited)),
+            // Others may wait now as it did.
+            Layout::Own if asker.has_waited => _ = command.arg(asker.delivery.count()),
+            Layout::Own => {}
             Layout::Fair(_) => _ = command.arg(asker.place()),
             Layout::Redisson | Layout::RedissonFenced => {
                 // A request that was not answered is sent again after one patience.

@@ -86,14 +86,6 @@ impl Claim for Silent {
         self.claim.changed().await;
     }
 
-    fn predecessors_wait(&self) -> Option<Duration> {
-        self.claim.predecessors_wait()
-    }
-
-    fn has_waited(&mut self, waited: Duration) {
-        self.claim.has_waited(waited);
-    }
-
     async fn watch(&mut self) -> Result<Watched> {
         self.claim.watch().await
     }

@@ -1,9 +1,8 @@
 //! Wakes claims by name. A backend's one subscription connection feeds it.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use tokio::sync::Notify;
 
@@ -31,16 +30,35 @@ struct Slot {
 #[derive(Debug, Default)]
 struct Bell {
     notify: Notify,
-    /// How long the owner had waited whose release was the last reason to wake a claim, in microseconds; zero if that is
-    /// not known.
-    waited: AtomicU64,
+    /// How often it has rung.
+    rung: AtomicU32,
+    /// How many clients waited when it rang last; zero if that is not known.
+    waiters: AtomicU32,
 }
 
 impl Bell {
-    fn ring(&self, waited: Option<Duration>) {
-        let waited = waited.map_or(0, |waited| u64::try_from(waited.as_micros()).unwrap_or(u64::MAX));
-        self.waited.store(waited, Ordering::Relaxed);
+    fn ring(&self, waiters: Option<u32>) {
+        self.rung.fetch_add(1, Ordering::Relaxed);
+        self.waiters.store(waiters.unwrap_or(0), Ordering::Relaxed);
         self.notify.notify_one();
+    }
+}
+
+/// Where a waiter stands among the waiters of all clients, on a server that keeps no queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Standing {
+    /// How many releases were announced since it began to listen. Each of them served a waiter; in the order in which
+    /// they came, it would be the turn of this one when it is as high as `waiters`.
+    pub heard: u32,
+    /// How many clients waited at the last of them.
+    pub waiters: u32,
+}
+
+impl Standing {
+    /// Says that so many releases were heard, and that so many clients waited at the last of them.
+    pub fn new(heard: u32, waiters: u32) -> Standing {
+        Standing { heard, waiters }
     }
 }
 
@@ -53,19 +71,20 @@ impl Hub {
             Slot { bell: Arc::default(), listeners: 0 }
         });
         slot.listeners += 1;
-        Subscription { hub: self.clone(), name: name.clone(), bell: slot.bell.clone() }
+        let bell = slot.bell.clone();
+        Subscription { hub: self.clone(), name: name.clone(), since: bell.rung.load(Ordering::Relaxed), bell }
     }
 
     /// Wakes one of the claims that listen to `name`. One is enough: of all claims of a client, one at a time contends
     /// for a name.
     pub fn wake(&self, name: &str) {
-        self.wake_after(name, None);
+        self.wake_among(name, None);
     }
 
-    /// Does the same after a release by an owner that had `waited` so long for the lock, if that is known.
-    pub fn wake_after(&self, name: &str, waited: Option<Duration>) {
+    /// Does the same after a release at which so many clients waited, if that is known.
+    pub fn wake_among(&self, name: &str, waiters: Option<u32>) {
         if let Some(slot) = self.names().get(name) {
-            slot.bell.ring(waited);
+            slot.bell.ring(waiters);
         }
     }
 
@@ -113,6 +132,8 @@ pub struct Subscription {
     hub: Hub,
     name: Name,
     bell: Arc<Bell>,
+    /// How often the bell had rung when this began.
+    since: u32,
 }
 
 impl Subscription {
@@ -125,12 +146,14 @@ impl Subscription {
         self.bell.notify.notified().await;
     }
 
-    /// Returns how long the owner had waited for the lock whose release was the last reason for a wake-up; `None` if
-    /// that is not known.
-    pub fn predecessors_wait(&self) -> Option<Duration> {
-        match self.bell.waited.load(Ordering::Relaxed) {
+    /// Returns where the claim stands among the waiters of all clients; `None` if the last wake-up did not tell how many
+    /// there are.
+    pub fn standing(&self) -> Option<Standing> {
+        match self.bell.waiters.load(Ordering::Relaxed) {
             0 => None,
-            micros => Some(Duration::from_micros(micros)),
+            waiters => {
+                Some(Standing::new(self.bell.rung.load(Ordering::Relaxed).wrapping_sub(self.since), waiters))
+            }
         }
     }
 }

@@ -57,7 +57,7 @@ pub use detached::detached;
 pub use feed::{Audience, Feed, Missed, Notice, Source, SourceError};
 pub use finding::{Finding, Level};
 pub use first_use::FirstUse;
-pub use hub::{Hub, Subscription};
+pub use hub::{Hub, Standing, Subscription};
 pub use info::{Fair, Fencing, Info, Lease, Lists, Successions, Wakes};
 pub use register::{Change, Read, RegisterDriver, Registers, Replaced, Row, Stored};
 pub use request::{Context, HoldCount, Mode, Predecessor, Queueing, Request, Revocation, When};
@@ -235,19 +235,6 @@ pub trait Claim: fmt::Debug + Send {
     async fn changed(&mut self) {
         std::future::pending::<()>().await;
     }
-
-    /// Returns how long the owner had waited for the lock whose release made [`changed`](Self::changed) resolve; `None` if
-    /// the server did not pass that on.
-    ///
-    /// The waiters of all clients compare it with their own waits, so that the one that has waited longest asks first:
-    /// where the server has no queue, all of them are woken.
-    fn predecessors_wait(&self) -> Option<Duration> {
-        None
-    }
-
-    /// Takes note of how long this owner had waited when it was granted the lock. Its release may pass that on to the
-    /// waiters.
-    fn has_waited(&mut self, _waited: Duration) {}
 
     /// Starts to listen for a revoke: after this call has returned, a revoke of what this claim holds makes
     /// [`changed`](Self::changed) resolve.

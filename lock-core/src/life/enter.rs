@@ -140,7 +140,6 @@ impl Life {
         let slot = self.slot_of_grant().await?;
         let mut held = self.held(grant, asked).ok_or_else(|| self.at("acquire", too_slow()))?;
         held.slot = slot;
-        self.claim.has_waited(asked.since(self.began));
         Ok(held)
     }
 
@@ -209,8 +208,7 @@ impl Life {
         self.listening == Push::Yes
     }
 
-    /// Waits for a wake-up, or for `pause`. A wake-up while turns are owed ends another client's turn. After the last of
-    /// them, waiters of other clients that have waited for longer go first.
+    /// Waits for a wake-up, or for `pause`. A wake-up while turns are owed ends another client's turn.
     async fn wait_for_turn(
         &mut self,
         pause: Duration,
@@ -222,23 +220,7 @@ impl Life {
             *turns_owed -= 1;
             self.let_others_pass(turns_owed, caller).await?;
         }
-        if woken {
-            self.let_older_waiters_go_first(caller).await?;
-        }
         Ok(())
-    }
-
-    /// Leaves the lock to waiters that have waited for longer, as far as the release tells. If another wake-up comes
-    /// meanwhile, one of them has had it.
-    async fn let_older_waiters_go_first(&mut self, caller: &mut oneshot::Sender<Answer>) -> Result<()> {
-        loop {
-            let own = self.now().since(self.began);
-            let theirs = self.claim.predecessors_wait();
-            match theirs.and_then(|theirs| backoff::behind_older_waiters(own, theirs)) {
-                Some(pause) if self.wait(pause, caller).await? => {}
-                _ => return Ok(()),
-            }
-        }
     }
 
     /// Lets other clients have the turns that they are owed. A wake-up ends each turn. Silence means that no client

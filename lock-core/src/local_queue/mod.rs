@@ -18,7 +18,7 @@ use crate::name::Name;
 
 use line::{Line, Ticket};
 use sight::Sight;
-use streak::Streak;
+use streak::{CHANCE, Streak};
 
 pub(crate) use sight::{FIRST_ANSWER, Seen};
 pub(crate) use streak::PASS_PAUSE;
@@ -123,7 +123,7 @@ impl LocalQueues {
 impl Names {
     /// Forgets the queues whose streak no longer counts. Each queue was put there once, so that no call does much.
     fn sweep(&mut self, now: Instant) {
-        while self.kept.front().is_some_and(|(at, _)| now.since(*at) >= PASS_PAUSE) {
+        while self.kept.front().is_some_and(|(at, _)| now.since(*at) >= CHANCE) {
             let Some((_, name)) = self.kept.pop_front() else { return };
             if let Some(queue) = self.queues.get(&name)
                 && Arc::strong_count(queue) == 1

@@ -9,8 +9,11 @@ pub(super) const MOST_IN_A_ROW: u32 = 8;
 /// For how long it does so at most.
 const LONGEST_ROW: Duration = Duration::from_millis(50);
 /// The client then lets as many turns of others pass. Each of them ends in a wake-up; if none comes for this long,
-/// there are no more. A pause of this length also ends a streak by itself.
+/// there are no more.
 pub(crate) const PASS_PAUSE: Duration = Duration::from_millis(5);
+/// A pause of this length ends a streak: a waiter that was woken by the release has had the time to ask. One task that
+/// takes the lock now and then owes other clients nothing.
+pub(super) const CHANCE: Duration = Duration::from_millis(1);
 
 /// Grants in a row to tasks of this client.
 #[derive(Debug, Default)]
@@ -29,7 +32,7 @@ pub(super) struct Streak {
 impl Streak {
     /// Returns whether the streak still matters to the next caller.
     pub(super) fn counts(&self, now: Instant) -> bool {
-        self.others_wait && self.released.is_some_and(|at| now.since(at) < PASS_PAUSE)
+        self.others_wait && self.released.is_some_and(|at| now.since(at) < CHANCE)
     }
 
     /// Returns whether it has reached the bound.

@@ -76,7 +76,7 @@ impl Server for LeaseServer {
                 Handled::quietly(self.succeed(now, from, &key, predecessor, attempt))
             }
             Request::Renew { key, owner, ttl } => Handled::quietly(self.renew(now, &key, owner, ttl)),
-            Request::Release { key, owner, waited } => self.release((now, from), &key, owner, waited),
+            Request::Release { key, owner } => self.release(now, from, &key, owner),
             Request::Listen { key, serial } => {
                 let listened = self.lock(key).listeners.entry(from).or_default();
                 *listened = serial.max(*listened);
@@ -208,13 +208,7 @@ impl LeaseServer {
         }
     }
 
-    fn release(
-        &mut self,
-        (now, from): (ServerTime, ClientId),
-        key: &Key,
-        owner: Owner,
-        waited: Duration,
-    ) -> Handled<Self> {
+    fn release(&mut self, now: ServerTime, from: ClientId, key: &Key, owner: Owner) -> Handled<Self> {
         let lock = self.locks.get_mut(key);
         let Some(lock) =
             lock.filter(|lock| lock.held(now).is_some_and(|holder| holder.is_given_up_by(owner)))
@@ -224,7 +218,7 @@ impl LeaseServer {
         lock.holder = None;
         self.writes += 1;
         let others = lock.has_others(from);
-        Handled { answer: Answer::Released { others }, pushes: lock.wake(key, Some(waited)) }
+        Handled { answer: Answer::Released { others }, pushes: lock.wake(key) }
     }
 
     fn revoke(
@@ -262,7 +256,7 @@ impl LeaseServer {
             }
             When::Now => {
                 lock.holder = None;
-                pushes.extend(lock.wake(key, None));
+                pushes.extend(lock.wake(key));
                 Revoked::Free
             }
         };
@@ -276,7 +270,7 @@ impl LeaseServer {
         };
         lock.holder = None;
         self.writes += 1;
-        Handled { answer: Answer::Done, pushes: lock.wake(key, None) }
+        Handled { answer: Answer::Done, pushes: lock.wake(key) }
     }
 
     fn list(&self, now: ServerTime, beginning: &str) -> Vec<Key> {
@@ -351,8 +345,9 @@ impl Lock {
         self.held(now).is_none() && self.listeners.is_empty() && now >= forgettable
     }
 
-    fn wake(&self, key: &Key, waited: Option<Duration>) -> Vec<(ClientId, Told)> {
-        self.listeners.keys().map(|client| (*client, Told::Released(key.clone(), waited))).collect()
+    fn wake(&self, key: &Key) -> Vec<(ClientId, Told)> {
+        let waiters = u32::try_from(self.listeners.len()).unwrap_or(u32::MAX);
+        self.listeners.keys().map(|client| (*client, Told::Released(key.clone(), waiters))).collect()
     }
 }
 

@@ -34,7 +34,7 @@ fn renew(n: u64, ttl: Duration) -> Request {
 }
 
 fn release(n: u64) -> Request {
-    Request::Release { key: "n".into(), owner: owner(n), waited: SECOND }
+    Request::Release { key: "n".into(), owner: owner(n) }
 }
 
 fn revoke(n: u64, by: u64, when: When) -> Request {
@@ -166,7 +166,7 @@ fn only_the_holder_releases_and_listeners_are_told() {
     assert!(matches!(foreign.answer, Answer::NotHeld) && foreign.pushes.is_empty());
     let own = server.handle(NOW, A, release(1));
     assert!(matches!(own.answer, Answer::Released { others: true }));
-    assert_eq!(own.pushes, [A, B].map(|client| (client, Told::Released("n".into(), Some(SECOND)))));
+    assert_eq!(own.pushes, [A, B].map(|client| (client, Told::Released("n".into(), 2))));
     assert!(matches!(ask(&mut server, NOW, release(1)), Answer::NotHeld), "twice");
 
     // A late `Unlisten` doesn't undo a newer `Listen`; one in time does.
@@ -219,7 +219,7 @@ fn what_was_revoked_is_its_first_holders_to_give_back() {
     assert!(matches!(ask(&mut server, NOW, release(8)), Answer::NotHeld), "this owner never held it");
     let released = server.handle(NOW, A, release(1));
     assert!(matches!(released.answer, Answer::Released { others: true }), "{released:?}");
-    assert_eq!(released.pushes, [(B, Told::Released("n".into(), Some(SECOND)))]);
+    assert_eq!(released.pushes, [(B, Told::Released("n".into(), 1))]);
     assert!(grant(&mut server, NOW, 2) > first);
     assert!(matches!(ask(&mut server, NOW, release(1)), Answer::NotHeld), "once");
 }
@@ -276,7 +276,7 @@ fn names_are_forgotten_an_hour_after_their_token_and_not_before() {
         let (key, label): (Key, _) = (name.into(), Label::new("a test"));
         let request = Request::Attempt { key: key.clone(), owner: owner(1), label, ttl: TTL, deadline: now };
         let token = granted(server.handle(now, A, request).answer).0;
-        server.handle(now, A, Request::Release { key, owner: owner(1), waited: SECOND });
+        server.handle(now, A, Request::Release { key, owner: owner(1) });
         token
     };
     for n in 0..many {

@@ -199,14 +199,6 @@ impl Claim for ClusterClaim {
         }
     }
 
-    fn predecessors_wait(&self) -> Option<Duration> {
-        self.claim.predecessors_wait()
-    }
-
-    fn has_waited(&mut self, waited: Duration) {
-        self.claim.has_waited(waited);
-    }
-
     async fn watch(&mut self) -> Result<Watched> {
         let watched = self.claim.watch().await?;
         self.hears = Hears::Revokes;

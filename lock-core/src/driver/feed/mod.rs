@@ -212,7 +212,7 @@ impl Listeners {
     fn wake(&self, notice: &Notice) {
         match notice {
             Notice::Released(name) | Notice::Moved(name) => self.waiters.wake(name),
-            Notice::ReleasedAfter(name, waited) => self.waiters.wake_after(name, Some(*waited)),
+            Notice::ReleasedAmong(name, waiters) => self.waiters.wake_among(name, Some(*waiters)),
             Notice::Revoked(owner) => self.holders.wake(owner),
             Notice::Other => {}
         }

@@ -1,7 +1,6 @@
 //! What a feed needs of a server.
 
 use std::fmt;
-use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -115,8 +114,8 @@ pub enum Audience<'a> {
 pub enum Notice {
     /// The lock with this name may be free.
     Released(String),
-    /// The same, by an owner that had waited so long for it.
-    ReleasedAfter(String, Duration),
+    /// The same. So many clients wait for it, this one included.
+    ReleasedAmong(String, u32),
     /// A lock was taken from this owner, which is shown as [`Owner`](crate::Owner) shows itself.
     Revoked(String),
     /// The lock with this name may have gone to another server: this one has ended the topics of its waiters. The feed

@@ -59,8 +59,6 @@ pub enum Request {
         key: Key,
         /// The owner that should hold it.
         owner: Owner,
-        /// How long it had waited for the lock. The clients that listen are told.
-        waited: Duration,
     },
     /// Push a [`Told::Released`] to this client whenever the lock becomes free by a request.
     Listen {
@@ -161,8 +159,8 @@ pub enum Answer {
 /// What the server pushes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// This lock has become free, by a release of an owner that had waited so long for it.
-    Released(Key, Option<Duration>),
+    /// This lock has become free. So many clients are told.
+    Released(Key, u32),
     /// The lock that this owner holds was revoked.
     Revoked(Owner),
 }
