@@ -4,9 +4,9 @@ use super::decision::definitions;
 use super::html::{Html, element, list, paragraph, section};
 use super::table::{Cell, Column, Layout, Table};
 use crate::compare::figures::number;
-use crate::compare::machine::Machine;
 use crate::compare::report::Report;
 use crate::compare::workload::Workload;
+use crate::machine::Machine;
 
 /// Returns the section on the method.
 pub(super) fn method(report: &Report) -> Html {
