@@ -15,6 +15,8 @@ use crate::usage::{cpu_time, grown_since, resident_bytes};
 
 /// How many acquisitions and releases are on their way at once.
 const AT_ONCE: usize = 64;
+/// How long the client has to ask to be told of revokes, once it has all locks: it looks at each lock again then.
+const SETTLE: Duration = Duration::from_secs(1);
 /// The time limit of the client's shutdown.
 const SHUTDOWN: Duration = Duration::from_secs(30);
 
@@ -48,7 +50,7 @@ struct Left {
 }
 
 impl Holding {
-    /// Acquires this many locks.
+    /// Acquires this many locks, and returns when nothing is left to do but to renew them.
     pub(crate) async fn begin(url: &str, locks: usize, ttl: Duration) -> Outcome<Holding> {
         let seen = Arc::new(Seen::default());
         let observer = {
@@ -60,6 +62,7 @@ impl Holding {
         let began = Instant::now();
         let guards = acquire(&client, locks, ttl).await?;
         let acquired = began.elapsed();
+        tokio::time::sleep(SETTLE).await;
         let bytes = grown_since(before);
         Ok(Holding { client, guards, seen, acquired, bytes })
     }
