@@ -12,6 +12,7 @@ use crate::forms;
 use crate::report::Format;
 use crate::subjects::Kind;
 use crate::workload::Workload;
+use crate::workloads::crowd;
 
 /// Compares the library with its drivers' floors and with peers.
 #[derive(Debug, Parser)]
@@ -43,9 +44,14 @@ pub(crate) enum Command {
     Argue(Argue),
     /// Compares the raw driver with the server's own benchmark program, at one connection.
     Calibrate(Calibrate),
+    /// Prints what has changed between two files that `quick --json` has written, as a table in Markdown.
+    Measured(Measured),
     /// The other process of a workload such as `hand-over`.
     #[command(hide = true)]
     HandOverSide,
+    /// The raw driver's process of `first-lock`.
+    #[command(hide = true)]
+    RawRun(RawRun),
     /// The process that tries claims for `compare`.
     #[command(hide = true)]
     PlayClaims,
@@ -54,10 +60,11 @@ pub(crate) enum Command {
 #[derive(Debug, Group)]
 pub(crate) struct Quick {
     /// A server's URL, or the name of a kind: redis, mysql, …; may be given more than once. For a name, a server of
-    /// that kind is started for the measurement; without this option, one of each kind that this machine has
+    /// that kind is started for the measurement, and for redis-durable, mysql-durable, … one that writes to the disk
+    /// before it acknowledges; without this option, one of each that this machine has
     #[arg(long, value_name = "URL|NAME")]
     pub(crate) on: Vec<String>,
-    /// Started servers write to the disk before they acknowledge
+    /// Every server that is started writes to the disk before it acknowledges
     #[arg(long)]
     pub(crate) durable: bool,
     #[command(flatten)]
@@ -68,6 +75,29 @@ pub(crate) struct Quick {
     /// Only this subject, for a profile of it; may be given more than once
     #[arg(long = "subject", value_name = "SUBJECT")]
     pub(crate) subjects: Vec<Kind>,
+    /// How many locks `held` holds; may be given more than once. Default: 10,000, and on memory and Redis also 100,000
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub(crate) locks: Vec<usize>,
+    /// How many tasks of `crowd` wait
+    #[arg(long, value_name = "N", default_value_t = crowd::TASKS, value_parser = at_least_one)]
+    pub(crate) tasks: usize,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Measured {
+    /// The file of the run before a change
+    #[arg(value_name = "BEFORE")]
+    pub(crate) before: PathBuf,
+    /// The file of the run after it
+    #[arg(value_name = "AFTER")]
+    pub(crate) after: PathBuf,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct RawRun {
+    /// The lock's name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: String,
 }
 
 #[derive(Debug, Default, Group)]
@@ -198,13 +228,14 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 
 const RATIOS: &str = "\
 Subjects take turns in slices of a quarter of a second; a ratio is the median of the ratios of the rounds:
-  uncontended  the subject's p50 / the floor's           (lower is better)
-  many-names   the subject's cycles/s / the floor's      (higher is better)
+  uncontended  the subject's cycles/s / the floor's      (higher is better)
+  many-names   the same
   one-name     the subject's cycles/s / those of the library uncontended, in the same rounds (higher is better)
   one-lost     the p50 without one of the servers / the p50 with all of them (lower is better)
   hand-over    the subject's p50 / the floor's           (lower is better)
   delay        the delay / the delay allowed, an eighth of the wait (99 % of the delays lie below; lower is better)
   renewal      the p50 beside 100 waiters / the p50 alone                 (lower is better)
   commits      commits/s beside the subject / beside the same loops without NOTIFY (higher is better)
-The token's price is the same ratio to no-token instead of to the floor.
+  first-lock   the time to the grant / that of the raw driver's process   (lower is better)
+The p99 ratio is that of the p99s to the same subject (lower is better). The token's price is the ratio to no-token.
 See bench/README.md for more.";

@@ -1,6 +1,5 @@
 //! `hold`: many locks held for a long time by one client. What does that cost while nothing happens?
 
-use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -12,9 +11,12 @@ use serde_json::json;
 
 use crate::Outcome;
 use crate::args::Hold;
+use crate::usage::{cpu_time, grown_since, resident_bytes};
 
 /// How many acquisitions and releases are on their way at once.
 const AT_ONCE: usize = 64;
+/// How long the client has to ask to be told of revokes, once it has all locks: it looks at each lock again then.
+const SETTLE: Duration = Duration::from_secs(1);
 /// The time limit of the client's shutdown.
 const SHUTDOWN: Duration = Duration::from_secs(30);
 
@@ -34,7 +36,7 @@ pub(crate) struct Holding {
     guards: Vec<Guard>,
     seen: Arc<Seen>,
     /// How long it took to acquire them.
-    acquired: Duration,
+    pub(crate) acquired: Duration,
     /// By how much this process's memory has grown since.
     pub(crate) bytes: Option<u64>,
 }
@@ -48,7 +50,7 @@ struct Left {
 }
 
 impl Holding {
-    /// Acquires this many locks.
+    /// Acquires this many locks, and returns when nothing is left to do but to renew them.
     pub(crate) async fn begin(url: &str, locks: usize, ttl: Duration) -> Outcome<Holding> {
         let seen = Arc::new(Seen::default());
         let observer = {
@@ -60,7 +62,8 @@ impl Holding {
         let began = Instant::now();
         let guards = acquire(&client, locks, ttl).await?;
         let acquired = began.elapsed();
-        let bytes = resident_bytes().zip(before).map(|(now, before)| now.saturating_sub(before));
+        tokio::time::sleep(SETTLE).await;
+        let bytes = grown_since(before);
         Ok(Holding { client, guards, seen, acquired, bytes })
     }
 
@@ -124,13 +127,15 @@ impl Seen {
 }
 
 /// The time in which the locks were only held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Idle {
-    length: Duration,
+    pub(crate) length: Duration,
     /// The CPU time of this process, on all cores.
-    cpu: Option<Duration>,
-    renewals: u64,
+    pub(crate) cpu: Option<Duration>,
+    pub(crate) renewals: u64,
     pub(crate) losses: u64,
-    expired: u64,
+    /// The losses because no renewal came in time.
+    pub(crate) expired: u64,
     pub(crate) troubles: u64,
 }
 
@@ -199,24 +204,4 @@ impl Report {
             false => Err("not every lock was held to the end".into()),
         }
     }
-}
-
-/// Returns the CPU time that this process has used; none on a system where this program can't read it.
-fn cpu_time() -> Option<Duration> {
-    #[cfg(unix)]
-    {
-        let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-        // Neither field of this clock is ever negative, and its nanoseconds stay below a second.
-        Some(Duration::new(used.tv_sec.unsigned_abs(), used.tv_nsec as u32))
-    }
-    #[cfg(not(unix))]
-    None
-}
-
-/// Returns how much memory of this process is resident; none on a system where this program can't read it.
-fn resident_bytes() -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024)
 }

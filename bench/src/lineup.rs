@@ -19,7 +19,12 @@ pub(crate) fn of(workload: Workload, backend: Backend, wakes: Wakes) -> Result<V
         }),
         // The raw driver has nothing that several tasks could wait for.
         Workload::OneName if backend == Backend::Redis => Ok(vec![Kind::Ours, Kind::Peer(Peer::Rslock)]),
-        Workload::OneName => Ok(vec![Kind::Ours]),
+        Workload::OneName | Workload::Held => Ok(vec![Kind::Ours]),
+        Workload::Crowd if matches!(backend, Backend::Memory | Backend::Redis) => Ok(vec![Kind::Ours]),
+        // The waiting tasks of one client cost the server as much as one of them, whichever it is.
+        Workload::Crowd => {
+            Err("the queue in the process is the same on every server: memory and Redis show it")
+        }
         _ if backend == Backend::Memory => Err("memory can be used by one process only"),
         Workload::OneLost if backend == Backend::Redlock => {
             Ok(vec![Kind::Ours, Kind::OneDead, Kind::OneSilent])
@@ -42,5 +47,6 @@ pub(crate) fn of(workload: Workload, backend: Backend, wakes: Wakes) -> Result<V
             Ok(vec![Kind::Ours, Kind::NeverNotifies, Kind::AlwaysNotifies])
         }
         Workload::Commits => Err("only PostgreSQL has NOTIFY"),
+        Workload::FirstLock => Ok(vec![Kind::Ours, Kind::Floor]),
     }
 }

@@ -17,20 +17,27 @@ mod cpu;
 #[allow(unreachable_pub, dead_code, reason = "xtask includes this file, too, and builds all of them")]
 #[path = "../peers/catalogue.rs"]
 mod drivers;
+mod durable;
 mod forms;
 mod hold;
 mod labels;
 mod left;
 mod lineup;
+mod machine;
+mod measured;
 mod quick;
 mod raw;
 mod report;
+mod revision;
 mod rounds;
+mod secrets;
 mod servers;
 mod site;
 mod subjects;
 mod tally;
 mod targets;
+mod timestamp;
+mod usage;
 mod workload;
 mod workloads;
 
@@ -56,6 +63,11 @@ fn main() -> ExitCode {
 }
 
 fn start(args: Args) -> Outcome<ExitCode> {
+    if let Command::RawRun(options) = args.command {
+        // As the program `lock`, which it is compared with.
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        return runtime.block_on(workloads::raw_run::run(options)).map(|()| ExitCode::SUCCESS);
+    }
     let runtime = Builder::new_multi_thread().worker_threads(args.threads).enable_all().build()?;
     // Not on the main thread, which is not a worker of the runtime: everything that is measured runs where a server's
     // tasks run.
@@ -75,7 +87,9 @@ async fn run(command: Command) -> Outcome<ExitCode> {
         Command::Hold(options) => hold::run(options).await,
         Command::Argue(options) => argument::run(options).await,
         Command::Calibrate(options) => calibrate::run(options).await,
+        Command::Measured(options) => measured::run(&options),
         Command::HandOverSide => workloads::side::run().await,
+        Command::RawRun(options) => workloads::raw_run::run(options).await,
         Command::PlayClaims => compare::play_claims().await,
     }?;
     Ok(ExitCode::SUCCESS)

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use lock_conformance::record;
 use lock_test_servers::{
     Absence, Etcd, MongoDb, MySql, Owned, Persistence, Postgres, Product, Redis, Settings, StandaloneMongoDb,
     ZooKeeper,
@@ -12,11 +11,11 @@ use tempfile::TempDir;
 use crate::Outcome;
 use crate::backend::Backend;
 use crate::counter;
+use crate::secrets::Secrets;
+use crate::site::Site;
 
 /// A server, a file or a memory store that is measured.
 pub(crate) struct Target {
-    /// Its name in the table.
-    pub(crate) name: String,
     pub(crate) url: String,
     /// The temporary folder of a file, which is removed when this is dropped.
     _folder: Option<TempDir>,
@@ -25,8 +24,8 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    fn at(name: &str, url: String) -> Target {
-        Target { name: name.to_owned(), url, _folder: None, servers: Arc::default() }
+    fn at(url: String) -> Target {
+        Target { url, _folder: None, servers: Arc::default() }
     }
 }
 
@@ -95,9 +94,9 @@ impl Known {
             None if self.name == "sqlite" => {
                 let folder = tempfile::tempdir().map_err(|e| Absence::Failure(e.to_string()))?;
                 let url = format!("sqlite://{}", folder.path().join("locks.db").display());
-                Ok(Target { _folder: Some(folder), ..Target::at(self.name, url) })
+                Ok(Target { _folder: Some(folder), ..Target::at(url) })
             }
-            None => Ok(Target::at(self.name, format!("{}://", self.name))),
+            None => Ok(Target::at(format!("{}://", self.name))),
         }
     }
 
@@ -126,7 +125,7 @@ impl Known {
                 format!("redlock://{}/", hosts.collect::<Vec<_>>().join(","))
             }
         };
-        Ok(Target { servers: Arc::new(servers), ..Target::at(self.name, url) })
+        Ok(Target { servers: Arc::new(servers), ..Target::at(url) })
     }
 }
 
@@ -147,14 +146,7 @@ impl Durability {
     }
 }
 
-/// The targets that were asked for, one after the other: a server is started only when its turn comes, so that it takes
-/// nothing from the one that is measured before it.
-pub(crate) struct Targets {
-    asked: std::vec::IntoIter<Asked>,
-    durability: Durability,
-}
-
-/// What `--on` names.
+/// What `--on` names. It is started only when its turn comes, so that it takes nothing from what is measured before it.
 #[derive(Clone, Debug)]
 pub(crate) enum Asked {
     Url(String),
@@ -165,44 +157,35 @@ pub(crate) enum Asked {
 }
 
 impl Asked {
-    /// Reads the values of `--on`; without any, every kind.
-    pub(crate) fn all_of(on: &[String]) -> Outcome<Vec<Asked>> {
-        match on {
-            [] => Ok(KNOWN.map(Asked::Any).to_vec()),
-            named => named.iter().map(|on| parse(on)).collect(),
-        }
-    }
-
     /// Starts it, unless it is a URL; an `Absence` if it is not there.
     pub(crate) async fn run(&self, durability: Durability) -> Outcome<Result<Target, Absence>> {
         match self {
-            Asked::Url(url) => Ok(Ok(Target::at("", url.clone()))),
+            Asked::Url(url) => Ok(Ok(Target::at(url.clone()))),
             Asked::Named(known) | Asked::Any(known) => known.run(durability).await,
         }
     }
-}
 
-impl Targets {
-    pub(crate) fn of(on: &[String], durability: Durability) -> Outcome<Targets> {
-        Ok(Targets { asked: Asked::all_of(on)?.into_iter(), durability })
-    }
-
-    /// Starts the next target that is there, and returns it; nothing after the last one.
-    pub(crate) async fn next(&mut self) -> Outcome<Option<Target>> {
-        for asked in self.asked.by_ref() {
-            match (asked.run(self.durability).await?, asked) {
-                (Ok(target), _) => return Ok(Some(target)),
-                (Err(Absence::NotRun(why)), Asked::Any(known)) => {
-                    record::not_run(&format!("lock-bench on {}", known.name), &why);
-                    eprintln!("{}: not run, because {why}", known.name);
-                }
-                (Err(absence), Asked::Named(known) | Asked::Any(known)) => {
-                    return Err(format!("{}: {absence}", known.name).into());
-                }
-                (Err(absence), Asked::Url(_)) => return Err(absence.to_string().into()),
-            }
-        }
-        Ok(None)
+    /// Starts it and connects to it. Only a server that was not asked for may be missing. No secret of a URL is in the
+    /// reason.
+    pub(crate) async fn start(&self, durability: Durability) -> Result<(Target, Site), Absence> {
+        let started = async {
+            let target = match self.run(durability).await? {
+                Ok(target) => target,
+                Err(absence) => return Ok(Err(absence)),
+            };
+            let site = Site::of(&target.url).await?;
+            Outcome::Ok(Ok((target, site)))
+        };
+        let failure = |why: Box<dyn std::error::Error + Send + Sync>| Absence::Failure(why.to_string());
+        let absence = match started.await.map_err(failure).flatten() {
+            Ok(started) => return Ok(started),
+            Err(absence) => absence,
+        };
+        Err(match (self, absence) {
+            (Asked::Any(_), absence) => absence,
+            (Asked::Named(_), absence) => Absence::Failure(absence.to_string()),
+            (Asked::Url(url), absence) => Absence::Failure(Secrets::of(url).hide(&absence.to_string())),
+        })
     }
 }
 

@@ -24,9 +24,32 @@ pub(crate) enum Workload {
     Renewal,
     /// Commits to an unrelated table, beside 64 loops that take and release locks
     Commits,
+    /// Many locks that one client of another process holds and renews: its memory and CPU time, and the server's
+    Held,
+    /// 100,000 tasks of one client in another process that wait for 100 names: memory, and how fast a release is seen
+    Crowd,
+    /// `lock run` from the start of its process to its grant, beside a process of the raw driver
+    FirstLock,
 }
 
 impl Workload {
+    /// In the order in which they are measured.
+    pub(crate) const ALL: [Workload; 13] = [
+        Workload::Uncontended,
+        Workload::ManyNames,
+        Workload::OneName,
+        Workload::OneLost,
+        Workload::HandOver,
+        Workload::Processes,
+        Workload::Delay,
+        Workload::Waiting,
+        Workload::Renewal,
+        Workload::Commits,
+        Workload::Held,
+        Workload::Crowd,
+        Workload::FirstLock,
+    ];
+
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Workload::Uncontended => "uncontended",
@@ -39,6 +62,22 @@ impl Workload {
             Workload::Waiting => "waiting",
             Workload::Renewal => "renewal",
             Workload::Commits => "commits",
+            Workload::Held => "held",
+            Workload::Crowd => "crowd",
+            Workload::FirstLock => "first-lock",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_workload_is_measured_and_called_as_it_is_shown() {
+        assert_eq!(Workload::ALL, Workload::value_variants());
+        for workload in Workload::ALL {
+            assert_eq!(workload.to_possible_value().unwrap().get_name(), workload.as_str());
         }
     }
 }

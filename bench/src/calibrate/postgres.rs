@@ -39,16 +39,8 @@ pub(crate) async fn run(options: Calibrate) -> Outcome<()> {
     format.head();
     for (subject, tally) in ["take and release", "pgbench"].iter().zip(&tallies) {
         let other = tallies.get(1).filter(|_| *subject != "pgbench");
-        format.row(&Row {
-            backend: "postgres",
-            server: "postgres",
-            workload: "driver",
-            subject,
-            tally,
-            ratio: other.and_then(|other| tally.ratio(other, By::Rate)),
-            token_price: None,
-            target: None,
-        });
+        let ratio = other.and_then(|other| tally.ratio(other, By::Rate));
+        format.row(&Row { ratio, ..Row::of("postgres", "driver", subject, tally) });
     }
     cycle.clean_up(&options.on).await
 }

@@ -35,16 +35,7 @@ pub(crate) async fn run(options: Calibrate) -> Outcome<()> {
     let rounds = (options.run.length().as_secs_f64() / (4.0 * SLICE.as_secs_f64())).ceil() as usize;
     for test in tests {
         let [driver, its] = test.measure(&connection, peer.as_ref(), rounds).await?;
-        let row = |subject, tally, ratio| Row {
-            backend: "redis",
-            server: "redis",
-            workload: "driver",
-            subject,
-            tally,
-            ratio,
-            token_price: None,
-            target: None,
-        };
+        let row = |subject, tally, ratio| Row { ratio, ..Row::of("redis", "driver", subject, tally) };
         format.row(&row(test.name, &driver, driver.ratio(&its, By::Rate)));
         if peer.is_some() {
             format.row(&row(&format!("redis-benchmark {}", test.name), &its, None));

@@ -19,7 +19,7 @@ use crate::workloads::delay::Delay;
 use crate::workloads::driven::{DrivenCycles, DrivenHandOver};
 use crate::workloads::failover::Failover;
 use crate::workloads::hand_over::HandOver;
-use crate::workloads::held::Held;
+use crate::workloads::held::{self, Held};
 use crate::workloads::loss::Loss;
 use crate::workloads::metered::Metered;
 use crate::workloads::names::Names;
@@ -160,9 +160,8 @@ async fn measurement(target: &Target, site: &Site, step: &Step, kind: Kind) -> O
         Case::Failover => Box::new(Failover::new(site.backend, name(0)).await?),
         Case::Loss => Box::new(Loss::new(&site.url, name, short_ttl(site), target.servers.clone()).await?),
         Case::Held { locks } => {
-            // Each lock is renewed about once while they are watched.
-            let ttl = (step.length * 3).max(site.info.min_ttl);
-            Box::new(Held::new(&site.url, locks, ttl).await?)
+            let ttl = held::ttl_for(step.length, site.info.min_ttl);
+            Box::new(Held::new(&site.url, &name(0), locks, ttl, target.servers.clone()).await?)
         }
         Case::ServerCpu { tasks } => {
             let cycles = cycles(site, kind, &(0..tasks).map(name).collect::<Vec<_>>()).await?;

@@ -13,7 +13,6 @@ mod figures;
 mod judged;
 mod lineup;
 mod lookup;
-mod machine;
 mod page;
 mod peers;
 mod plan;
@@ -21,12 +20,10 @@ mod progress;
 mod publication;
 mod report;
 mod run;
-mod secrets;
 mod state;
 mod step;
 mod summary;
 mod table;
-mod timestamp;
 pub(crate) mod workload;
 
 use std::path::{Path, PathBuf};
@@ -35,7 +32,6 @@ use std::process::ExitCode;
 use tokio::runtime::Handle;
 
 pub(crate) use self::claims::play::run as play_claims;
-use self::machine::Machine;
 use self::plan::Plan;
 use self::progress::Progress;
 use self::report::Report;
@@ -43,6 +39,8 @@ use self::state::{Header, Log};
 use self::table::Table;
 use crate::Outcome;
 use crate::args::{self, Compare};
+use crate::machine::Machine;
+use crate::timestamp;
 
 /// Measures, writes the report, and prints it. Ctrl-C ends the measurement early.
 pub(crate) async fn run(options: Compare) -> Outcome<ExitCode> {

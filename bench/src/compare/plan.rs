@@ -9,13 +9,14 @@ use super::estimate::{self, Speed};
 use super::lineup::{self, Origin};
 use super::peers;
 use super::report::NotRun;
-use super::secrets::shown;
 use super::workload::{Case, Workload};
 use crate::Outcome;
 use crate::args::Compare;
 use crate::backend::Backend;
+use crate::durable;
 use crate::labels::{self, Labels};
-use crate::servers::{self, Asked, Durability, KNOWN};
+use crate::secrets::shown;
+use crate::servers::{Asked, Durability};
 use crate::subjects::peers::Peer;
 
 /// What is done in one run.
@@ -53,8 +54,8 @@ impl Plan {
     pub(crate) fn of(options: &Compare) -> Outcome<Plan> {
         let speed = if options.quick { Speed::Quick } else { Speed::Thorough };
         let asked = match &options.on[..] {
-            [] => everything(),
-            on => on.iter().map(|on| named(on)).collect::<Outcome<_>>()?,
+            [] => durable::everything(),
+            on => on.iter().map(|on| durable::named(on)).collect::<Outcome<_>>()?,
         };
         let (mut servers, mut labels) = (Vec::new(), Labels::default());
         for (asked, durability) in asked {
@@ -211,45 +212,15 @@ impl PlannedServer {
     }
 }
 
-/// The kinds that are also measured with a disk, each as a server of its own.
-const DURABLE: [&str; 4] = ["redis", "mariadb", "mysql", "postgres"];
-const DURABLE_SUFFIX: &str = "-durable";
-
-/// What is measured only if it is asked for: a second version of a product would be in the way of a choice.
-const ON_DEMAND: &str = "postgres-unstable";
-
-/// Returns every kind, and the durable ones each after the same kind without a disk.
-fn everything() -> Vec<(Asked, Durability)> {
-    let mut all = Vec::new();
-    for known in KNOWN.into_iter().filter(|known| known.name != ON_DEMAND) {
-        all.push((Asked::Any(known), Durability::InMemory));
-        if DURABLE.contains(&known.name) {
-            all.push((Asked::Any(known), Durability::EveryWrite));
-        }
-    }
-    all
-}
-
 /// Returns the names of the servers of a run that names none.
 pub(super) fn names_of_all() -> impl Iterator<Item = String> {
-    everything().into_iter().map(|(asked, durability)| name(&asked, durability))
-}
-
-/// Reads a value of `--on`: as `quick` does, and `redis-durable` for a Redis that writes to the disk.
-fn named(on: &str) -> Outcome<(Asked, Durability)> {
-    match on.strip_suffix(DURABLE_SUFFIX) {
-        Some(kind) if DURABLE.contains(&kind) => Ok((servers::parse(kind)?, Durability::EveryWrite)),
-        _ => Ok((servers::parse(on)?, Durability::InMemory)),
-    }
+    durable::everything().into_iter().map(|(asked, durability)| name(&asked, durability))
 }
 
 fn name(asked: &Asked, durability: Durability) -> String {
-    match (asked, durability) {
-        (Asked::Url(url), _) => labels::with_parameters(&shown(url), url),
-        (Asked::Named(known) | Asked::Any(known), Durability::InMemory) => known.name.to_owned(),
-        (Asked::Named(known) | Asked::Any(known), Durability::EveryWrite) => {
-            format!("{}{DURABLE_SUFFIX}", known.name)
-        }
+    match asked {
+        Asked::Url(url) => labels::with_parameters(&shown(url), url),
+        Asked::Named(known) | Asked::Any(known) => durable::name(*known, durability),
     }
 }
 
@@ -271,7 +242,7 @@ mod tests {
     #[test]
     fn quick_takes_at_most_ten_minutes_for_all_servers() {
         let all = plan(&[], true);
-        assert_eq!(all.servers.len(), KNOWN.len() - 1 + DURABLE.len());
+        assert_eq!(all.servers.len(), durable::everything().len());
         assert!(all.length() <= Duration::from_secs(600), "{:?}", all.length());
     }
 

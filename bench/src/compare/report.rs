@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::fairness::{jain, slowest_share};
 use super::judged::{BarReport, ClaimReport, Played};
-use super::machine::Machine;
 use super::peers::PeerReport;
 use crate::Outcome;
+use crate::machine::Machine;
 use crate::tally::{By, Round, Tally};
 
 /// The version of the schema. A change that an older reader would misread raises it.

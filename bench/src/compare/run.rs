@@ -5,17 +5,16 @@ use std::time::Instant;
 
 use lock_test_servers::Absence;
 
-use super::lineup::Origin;
 use super::plan::{Plan, PlannedServer, Step};
 use super::progress::Progress;
 use super::report::{Promises, ServerReport};
-use super::secrets::Secrets;
 use super::state::{Log, Record, StepOutcome, StepRecord};
-use super::{step, timestamp};
+use super::step;
 use crate::Outcome;
-use crate::backend::Backend;
-use crate::servers::{Asked, Durability, Target};
+use crate::durable;
+use crate::servers::Target;
 use crate::site::Site;
+use crate::timestamp;
 
 /// Runs what the log doesn't have yet.
 ///
@@ -56,7 +55,7 @@ async fn measure(
     lap: &mut Lap,
 ) -> Outcome<()> {
     progress.begin(&format!("{}: starts", server.name), server.start());
-    let (target, site) = match start(server).await {
+    let (target, site) = match server.asked.start(server.durability).await {
         Ok(started) => started,
         Err(absence) => {
             progress.say(&format!("{}: not run, because {absence}", server.name));
@@ -81,32 +80,10 @@ async fn measure(
     Ok(())
 }
 
-/// Starts a server and connects to it. Only a server that was not asked for may be missing.
-async fn start(server: &PlannedServer) -> Result<(Target, Site), Absence> {
-    let started = async {
-        let target = match server.asked.run(server.durability).await? {
-            Ok(target) => target,
-            Err(absence) => return Ok(Err(absence)),
-        };
-        let site = Site::of(&target.url).await?;
-        Outcome::Ok(Ok((target, site)))
-    };
-    let failure = |why: Box<dyn std::error::Error + Send + Sync>| Absence::Failure(why.to_string());
-    let absence = match started.await.map_err(failure).flatten() {
-        Ok(started) => return Ok(started),
-        Err(absence) => absence,
-    };
-    Err(match (&server.asked, absence) {
-        (Asked::Any(_), absence) => absence,
-        (Asked::Named(_), absence) => Absence::Failure(absence.to_string()),
-        (Asked::Url(url), absence) => Absence::Failure(Secrets::of(url).hide(&absence.to_string())),
-    })
-}
-
 fn present(server: &PlannedServer, target: &Target, site: &Site) -> ServerReport {
     ServerReport {
         product: target.servers.first().map(|server| server.version().to_owned()),
-        durable: durable(server),
+        durable: durable::writes_first(server.backend, &server.asked, server.durability),
         info: Some(Promises::of(&site.info)),
         ..of(server)
     }
@@ -122,21 +99,8 @@ fn of(server: &PlannedServer) -> ServerReport {
         name: server.name.clone(),
         product: None,
         backend: server.backend.as_str().to_owned(),
-        durable: durable(server),
+        durable: durable::writes_first(server.backend, &server.asked, server.durability),
         info: None,
         not_run: None,
-    }
-}
-
-/// Returns whether a server writes to the disk before it acknowledges, if this program knows.
-fn durable(server: &PlannedServer) -> Option<bool> {
-    match (server.backend, server.origin()) {
-        (Backend::Memory, _) => Some(false),
-        // The library sets `synchronous=FULL`, and `journal=true`.
-        (Backend::Sqlite | Backend::Mongo, _) => Some(true),
-        (_, Origin::Given) => None,
-        // It is started with its default, which is to write first.
-        (Backend::Etcd | Backend::ZooKeeper, Origin::Started) => Some(true),
-        (_, Origin::Started) => Some(server.durability == Durability::EveryWrite),
     }
 }

@@ -11,9 +11,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::judged::Played;
-use super::machine::Machine;
 use super::report::{NotRun, Row, ServerReport, VERSION};
 use crate::Outcome;
+use crate::machine::Machine;
 
 /// The file's name in the folder of a run.
 const FILE: &str = "steps.jsonl";

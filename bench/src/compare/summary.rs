@@ -73,9 +73,9 @@ fn last_seen<'a>(log: &'a Log, name: &str) -> Option<&'a Record> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::machine::Machine;
     use super::super::state::{Header, StepRecord};
     use super::*;
+    use crate::machine::Machine;
 
     fn server(name: &str) -> ServerReport {
         ServerReport {

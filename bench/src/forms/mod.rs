@@ -14,13 +14,14 @@ use self::form::Form;
 use self::report::{Base, Row};
 use self::workload::Case;
 use crate::report::Format;
-use crate::servers::{Durability, Targets};
+use crate::secrets::shown;
+use crate::servers::{self, Durability};
 use crate::{Outcome, args, rounds};
 
 /// Measures, and prints a row for each form at each workload.
 pub(crate) async fn run(options: args::Forms) -> Outcome<()> {
-    let mut targets = Targets::of(std::slice::from_ref(&options.on), Durability::InMemory)?;
-    let target = targets.next().await?.ok_or("there is no server")?;
+    let started = servers::parse(&options.on)?.run(Durability::InMemory).await?;
+    let target = started.map_err(|absence| format!("{}: {absence}", shown(&options.on)))?;
     let forms = Form::all_of(&target.url, &options.forms).await?;
     let peers = if options.peers { entrants::peers_of(&forms) } else { Vec::new() };
     let (format, length) = (options.run.format(), options.run.length());

@@ -13,6 +13,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_naive::Scheme;
 
+pub(crate) use self::floor::{Preparation, alone, prepare};
+
 use self::floor::postgres::Notifies;
 use self::floor::redlock::Rounds;
 use self::one_lost::{Lost, OneLost};

@@ -173,9 +173,7 @@ async fn take_turns(side: &mut dyn Side, turns: &mut Turns, end: Instant) -> Out
     let mut asked = Instant::now();
     while asked < end {
         side.acquire().await?;
-        let granted = Instant::now();
-        turns.waits.push(u64::try_from((granted - asked).as_nanos())?);
-        turns.in_time += u64::from(granted <= end);
+        turns.granted(asked, end);
         side.release().await?;
         asked = Instant::now();
     }

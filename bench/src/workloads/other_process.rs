@@ -9,9 +9,11 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::runtime::Handle;
 
 use crate::Outcome;
+use crate::hold::Idle;
 use crate::subjects::Kind;
 use crate::subjects::peers::Peer;
-use crate::workloads::orders::{Order, Reply};
+use crate::workloads::orders::Order;
+use crate::workloads::replies::Reply;
 use crate::workloads::turns::Turns;
 
 /// Another process of a subject. It ends when this is dropped.
@@ -88,14 +90,6 @@ impl OtherProcess {
         }
     }
 
-    /// Returns how long each acquisition waited, in nanoseconds, once the process has contended.
-    pub(super) async fn waited(&mut self) -> Outcome<Vec<u64>> {
-        match self.reply().await? {
-            Reply::Waited(waits) => Ok(waits),
-            reply => Err(format!("the other process did not contend for the lock: {reply:?}").into()),
-        }
-    }
-
     /// Returns what each of its contenders did, once they have competed.
     pub(super) async fn competed(&mut self) -> Outcome<Vec<Turns>> {
         match self.reply().await? {
@@ -152,6 +146,46 @@ impl OtherProcess {
         match self.reply().await? {
             Reply::Looped(cycles) => Ok(cycles),
             reply => Err(format!("the other process did not run its loops: {reply:?}").into()),
+        }
+    }
+
+    /// Orders it to hold many locks, and returns how long that took, and by how much it has grown.
+    pub(super) async fn hold_many(
+        &mut self,
+        locks: usize,
+        ttl: Duration,
+    ) -> Outcome<(Duration, Option<u64>)> {
+        self.tell(Order::HoldMany { locks, ttl }).await?;
+        match self.reply().await? {
+            Reply::Holding { took, grown } => Ok((took, grown)),
+            reply => Err(format!("the other process does not hold the locks: {reply:?}").into()),
+        }
+    }
+
+    /// Lets it do nothing but hold them, and returns what that cost.
+    pub(super) async fn watch(&mut self, length: Duration) -> Outcome<Idle> {
+        self.tell(Order::Watch(length)).await?;
+        match self.reply().await? {
+            Reply::Watched(idle) => Ok(idle),
+            reply => Err(format!("the other process did not hold its locks: {reply:?}").into()),
+        }
+    }
+
+    /// Lets its tasks wait, and returns by how much it has grown.
+    pub(super) async fn queue(&mut self, names: usize, tasks: usize) -> Outcome<Option<u64>> {
+        self.tell(Order::Queue { names, tasks }).await?;
+        match self.reply().await? {
+            Reply::Queued(grown) => Ok(grown),
+            reply => Err(format!("the tasks of the other process do not wait: {reply:?}").into()),
+        }
+    }
+
+    /// Lets it hand locks to these tasks, and returns how long each hand-over took, in nanoseconds.
+    pub(super) async fn hand_on(&mut self, length: Duration) -> Outcome<Vec<u64>> {
+        self.tell(Order::HandOn(length)).await?;
+        match self.reply().await? {
+            Reply::HandedOn(latencies) => Ok(latencies),
+            reply => Err(format!("the other process did not hand on its locks: {reply:?}").into()),
         }
     }
 

@@ -1,5 +1,5 @@
-//! `processes`: several processes on one name, in most cases eight. Each acquires, holds for a moment, releases, and pauses for as long. It
-//! measures how long each acquisition waits.
+//! `processes`: several processes on one name, in most cases eight. Each acquires, holds for a moment, releases, and
+//! pauses for as long. It measures how long each acquisition waits, and how many are granted.
 
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use crate::Outcome;
 use crate::rounds::Measurement;
 use crate::subjects::Kind;
 use crate::tally::Slice;
+use crate::workloads::contenders::slice_of;
 use crate::workloads::orders::Order;
 use crate::workloads::other_process::OtherProcess;
 
@@ -30,18 +31,20 @@ impl Processes {
 
 #[async_trait]
 impl Measurement for Processes {
+    /// The rate is that of the grants within the slice: those of the waits that were under way at its end are later.
     async fn run(&mut self, length: Duration) -> Outcome<Slice> {
         for process in &mut self.0 {
             process.tell(Order::Contend(length)).await?;
         }
-        let mut slice = Slice::default();
+        let (mut turns, mut errors) = (Vec::new(), Vec::new());
         for process in &mut self.0 {
-            match process.waited().await {
-                Ok(waits) => slice.latencies.extend(waits),
-                Err(error) => slice.errors.push(error.to_string()),
+            match process.competed().await {
+                Ok(competed) => turns.extend(competed),
+                Err(error) => errors.push(error.to_string()),
             }
         }
-        slice.rate = slice.latencies.len() as f64 / length.as_secs_f64();
+        let mut slice = slice_of(turns, length);
+        slice.errors.extend(errors);
         Ok(slice)
     }
 }

@@ -9,10 +9,14 @@ use tokio::task::JoinSet;
 
 use crate::Outcome;
 use crate::clock::shared_now;
+use crate::hold::Holding;
 use crate::subjects::{Kind, Side, Subject};
 use crate::workloads::contenders::Crowd;
 use crate::workloads::loops;
-use crate::workloads::orders::{Order, Reply};
+use crate::workloads::orders::Order;
+use crate::workloads::queues::Queues;
+use crate::workloads::replies::Reply;
+use crate::workloads::turns::Turns;
 
 /// Reads the subject, the name, and the URL of the server, a line each; then follows orders until its input ends.
 pub(crate) async fn run() -> Outcome<()> {
@@ -56,6 +60,8 @@ async fn follow(mut lines: UnboundedReceiver<String>) -> Outcome<()> {
         waiters: Waiters::default(),
         crowd: Crowd::default(),
         _held: None,
+        holding: None,
+        queues: None,
     };
     let mut replies = tokio::io::stdout();
     say(&mut replies, &Reply::Ready).await?;
@@ -84,6 +90,8 @@ struct ProcessState {
     crowd: Crowd,
     /// What it holds until it ends.
     _held: Option<Guard>,
+    holding: Option<Holding>,
+    queues: Option<Queues>,
 }
 
 impl ProcessState {
@@ -99,7 +107,10 @@ impl ProcessState {
                 side.release().await?;
                 Ok(Reply::Released(began))
             }
-            Order::Contend(length) => contend(self.side()?, length).await.map(Reply::Waited),
+            Order::Contend(length) => {
+                let turns = contend(self.side()?, length).await?;
+                Ok(Reply::Competed(vec![turns]))
+            }
             Order::Hold(ttl) => {
                 let client = onelock::connect(&self.url).await?;
                 self._held = Some(client.lock(&*self.name).ttl(ttl).build()?.acquire().await?);
@@ -119,6 +130,33 @@ impl ProcessState {
                 loops::run(self.subject.as_ref(), &self.name, length).await.map(Reply::Looped)
             }
             Order::Cycle(_) => Err("only a driver of another library's lock does this".into()),
+            Order::HoldMany { locks, ttl } => {
+                let holding = self.holding.insert(Holding::begin(&self.url, locks, ttl).await?);
+                Ok(Reply::Holding { took: holding.acquired, grown: holding.bytes })
+            }
+            Order::Watch(length) => {
+                let holding = self.holding.as_ref().ok_or("it holds no locks")?;
+                Ok(Reply::Watched(holding.watch(length).await))
+            }
+            Order::Queue { names, tasks } => {
+                let queues = Queues::begin(&self.url, &self.name, names, tasks).await?;
+                Ok(Reply::Queued(self.queues.insert(queues).grown))
+            }
+            Order::HandOn(length) => {
+                let queues = self.queues.as_mut().ok_or("no task waits")?;
+                Ok(Reply::HandedOn(queues.hand_on(length).await?))
+            }
+            Order::LetGo => self.let_go().await.map(|()| Reply::Ready),
+        }
+    }
+
+    async fn let_go(&mut self) -> Outcome<()> {
+        if let Some(holding) = self.holding.take() {
+            holding.release().await;
+        }
+        match self.queues.take() {
+            Some(queues) => queues.end().await,
+            None => Ok(()),
         }
     }
 
@@ -144,17 +182,18 @@ impl ProcessState {
 /// How long a process holds the lock, and how long it then leaves it to the others.
 const MOMENT: Duration = Duration::from_millis(1);
 
-async fn contend(side: &mut dyn Side, length: Duration) -> Outcome<Vec<u64>> {
-    let (began, mut waits) = (Instant::now(), Vec::new());
-    while began.elapsed() < length {
-        let asked = Instant::now();
+async fn contend(side: &mut dyn Side, length: Duration) -> Outcome<Turns> {
+    let (end, mut turns) = (Instant::now() + length, Turns::default());
+    let mut asked = Instant::now();
+    while asked < end {
         side.acquire().await?;
-        waits.push(u64::try_from(asked.elapsed().as_nanos())?);
+        turns.granted(asked, end);
         tokio::time::sleep(MOMENT).await;
         side.release().await?;
         tokio::time::sleep(MOMENT).await;
+        asked = Instant::now();
     }
-    Ok(waits)
+    Ok(turns)
 }
 
 /// Clients of this process that wait for one lock, each on connections of its own.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{BarReport, judge};
-use crate::compare::machine::Machine;
 use crate::compare::report::{FencingReport, Options, Promises, Ratios, Report, Row, ServerReport, VERSION};
+use crate::machine::Machine;
 use crate::tally::Tally;
 
 /// The data of a run that never was, on one server.

@@ -4,9 +4,9 @@ use super::decision::definitions;
 use super::html::{Html, element, list, paragraph, section};
 use super::table::{Cell, Column, Layout, Table};
 use crate::compare::figures::number;
-use crate::compare::machine::Machine;
 use crate::compare::report::Report;
 use crate::compare::workload::Workload;
+use crate::machine::Machine;
 
 /// Returns the section on the method.
 pub(super) fn method(report: &Report) -> Html {
@@ -94,7 +94,7 @@ fn described(workload: Workload) -> (&'static str, &'static str) {
         ),
         Workload::Held => (
             "Many locks are held, with a ttl of about three times the time for which they are watched.",
-            "Nothing. Renewals, this process's CPU time and its memory are counted.",
+            "Nothing. Renewals, the CPU time and the memory of a process of their own are counted.",
         ),
         Workload::ServerCpu => (
             "As own-names with 8 tasks, on a server that this program started.",

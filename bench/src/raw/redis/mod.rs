@@ -9,6 +9,7 @@ pub(crate) use template::{Raise, Template};
 
 use std::time::{Duration, Instant};
 
+use futures_util::future::try_join_all;
 use lock_core::driver::Location;
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::socket2::TcpKeepalive;
@@ -47,17 +48,13 @@ impl Server {
         hosts.trim_end_matches('/').split(',').map(|host| Server::at(&format!("redis://{host}"))).collect()
     }
 
-    /// Opens a connection to the server of a URL, or to each of `redlock://host,host,…`.
+    /// Opens a connection to the server of a URL, or to each of `redlock://host,host,…`, to all of them at once.
     pub(crate) async fn connect_to_all(url: &str) -> Outcome<Vec<MultiplexedConnection>> {
         let servers = match url.starts_with("redlock") {
             true => Server::all_of(url)?,
             false => vec![Server::at(url)?],
         };
-        let mut connections = Vec::new();
-        for server in servers {
-            connections.push(server.connect().await?);
-        }
-        Ok(connections)
+        try_join_all(servers.iter().map(Server::connect)).await
     }
 
     pub(crate) fn info(&self) -> &ConnectionInfo {
@@ -100,8 +97,12 @@ pub(crate) struct ServerClock {
 impl ServerClock {
     pub(crate) async fn read(connection: &mut MultiplexedConnection) -> Outcome<ServerClock> {
         let (seconds, micros): (u64, u64) = redis::cmd("TIME").query_async(connection).await?;
-        let said = Duration::from_secs(seconds) + Duration::from_micros(micros);
-        Ok(ServerClock { heard: Instant::now(), said })
+        Ok(ServerClock::of(Duration::from_secs(seconds) + Duration::from_micros(micros)))
+    }
+
+    /// Returns the clock of a server on which it is this time now.
+    pub(crate) fn of(said: Duration) -> ServerClock {
+        ServerClock { heard: Instant::now(), said }
     }
 
     pub(crate) fn now(&self) -> Duration {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use lock_core::{Client, Ending, Owner, Random};
 use redis::ProtocolVersion;
+use serde::{Deserialize, Serialize};
 
 use super::monitor::Seen;
 use super::template::{Raise, Template, is_latch, replaced};
@@ -17,7 +18,7 @@ use super::{Server, send};
 use crate::Outcome;
 
 /// The commands of one acquisition and its release.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Recording {
     pub(crate) grant: Template,
     pub(crate) release: Template,

@@ -4,16 +4,17 @@ use std::time::Duration;
 
 use lock_core::Owner;
 use redis::Cmd;
+use serde::{Deserialize, Serialize};
 
 use super::PATIENCE;
 use super::monitor::Seen;
 use crate::Outcome;
 
 /// A command with words that are to be filled in.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Template(Vec<Part>);
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Part {
     /// A word that is sent as it was.
     Fixed(Vec<u8>),
@@ -98,7 +99,7 @@ pub(super) fn is_latch(word: &[u8]) -> bool {
 
 /// A command that raises the token of a grant. Its script is the same for every server; its other words are the
 /// grant's.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Raise {
     pub(super) script: Vec<u8>,
 }

@@ -7,7 +7,7 @@ use etcd_client::{Client, EventType, KvClient, WatchOptions, WatchStream};
 use lock_core::{Owner, Random};
 use lock_etcd::floor::{Claim, Queue};
 
-use super::raw::{Calls, Cycles, Holder, Pushes};
+use super::raw::{Alone, Calls, Cycles, Holder, Pushes};
 use crate::Outcome;
 use crate::raw::etcd::{Lease, connect};
 use crate::subjects::{Side, Subject, Worker};
@@ -30,6 +30,11 @@ impl Floor {
         let (kv, lease, random) = (self.client.kv_client(), self.lease.id(), self.random.clone());
         Ok(Arc::new(Requests { kv, lease, queue, random }))
     }
+}
+
+/// Connects, and takes a lease, for one name.
+pub(super) async fn alone(url: &str, name: &str) -> Outcome<Box<dyn Side>> {
+    Ok(Box::new(Alone::new(Floor::connect(url).await?.requests(name)?)))
 }
 
 #[async_trait]

@@ -12,7 +12,7 @@ use mongodb::change_stream::ChangeStream;
 use mongodb::options::{FindOneAndUpdateOptions, ReturnDocument};
 use mongodb::{Client, ClientSession, Collection};
 
-use super::raw::{Calls, Cycles, Holder, Pushes};
+use super::raw::{Alone, Calls, Cycles, Holder, Pushes};
 use crate::Outcome;
 use crate::raw;
 use crate::subjects::{Side, Subject, TTL, Worker};
@@ -31,6 +31,11 @@ impl Floor {
     pub(super) async fn connect(url: &str) -> Outcome<Floor> {
         // Makes the collection.
         onelock::connect(url).await?;
+        Floor::open(url).await
+    }
+
+    /// Sets up the driver, which connects with its first request.
+    async fn open(url: &str) -> Outcome<Floor> {
         Ok(Floor {
             client: floor::client(raw::mongo::options(url).await?, PATIENCE)?,
             random: Random::system(),
@@ -41,6 +46,11 @@ impl Floor {
         let (client, random) = (self.client.clone(), self.random.clone());
         Arc::new(Requests { locks: floor::locks(&client), client, random, key: floor::key(name) })
     }
+}
+
+/// Sets up the driver for one name. It connects with its first request.
+pub(super) async fn alone(url: &str, name: &str) -> Outcome<Box<dyn Side>> {
+    Ok(Box::new(Alone::new(Floor::open(url).await?.requests(name))))
 }
 
 #[async_trait]

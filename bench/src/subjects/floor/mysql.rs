@@ -11,7 +11,7 @@ use sqlx::mysql::MySqlConnection;
 use sqlx::{AssertSqlSafe, Either};
 
 use super::connections::Connections;
-use super::raw::{Calls, Cycles};
+use super::raw::{Alone, Calls, Cycles};
 use crate::Outcome;
 use crate::raw;
 use crate::subjects::{Side, Subject, TTL, Worker};
@@ -32,18 +32,30 @@ impl Floor {
     pub(super) async fn connect(url: &str) -> Outcome<Floor> {
         // Creates the table.
         let ours = onelock::connect(url).await?;
+        Ok(Floor { shared: Arc::new(Shared::open(url, raw::connections_of(url)?).await?), ours })
+    }
+}
+
+impl Shared {
+    /// Opens this many connections to a server that has the table.
+    async fn open(url: &str, count: usize) -> Outcome<Shared> {
         let options = raw::mysql::options(url)?;
         let mut connections = Vec::new();
-        for _ in 0..raw::connections_of(url)? {
+        for _ in 0..count {
             connections.push(floor::connect(options.clone()).await?);
         }
-        let shared = Shared {
+        Ok(Shared {
             connections: Connections::new(connections),
             random: Random::system(),
             label: Label::new("lock-bench"),
-        };
-        Ok(Floor { shared: Arc::new(shared), ours })
+        })
     }
+}
+
+/// Connects once to a server that has a row of the name.
+pub(super) async fn alone(url: &str, name: &str) -> Outcome<Box<dyn Side>> {
+    let shared = Arc::new(Shared::open(url, 1).await?);
+    Ok(Box::new(Alone::new(Arc::new(Statements { shared, name: name.to_owned() }))))
 }
 
 #[async_trait]

@@ -11,7 +11,7 @@ use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Row};
 
 use super::connections::Connections;
-use super::raw::{Calls, Cycles, Holder, Pushes};
+use super::raw::{Alone, Calls, Cycles, Holder, Pushes};
 use crate::Outcome;
 use crate::raw;
 use crate::subjects::{Side, Subject, TTL, Worker};
@@ -40,9 +40,14 @@ impl Floor {
     pub(in crate::subjects) async fn connect(url: &str, notifies: Notifies) -> Outcome<Floor> {
         // Creates the table.
         onelock::connect(url).await?;
+        Floor::open(url, raw::connections_of(url)?, notifies).await
+    }
+
+    /// Opens this many connections to a server that has the table.
+    async fn open(url: &str, count: usize, notifies: Notifies) -> Outcome<Floor> {
         let options = raw::postgres::options(url)?;
         let mut connections = Vec::new();
-        for _ in 0..raw::connections_of(url)? {
+        for _ in 0..count {
             connections.push(connect(options.clone()).await?);
         }
         let Texts { take, token, mark, release } = texts();
@@ -58,6 +63,11 @@ impl Floor {
     fn statements(&self, name: &str) -> Arc<Statements> {
         Arc::new(Statements { shared: self.shared.clone(), name: name.as_bytes().to_vec() })
     }
+}
+
+/// Connects once to a server that has the table, for one name.
+pub(super) async fn alone(url: &str, name: &str) -> Outcome<Box<dyn Side>> {
+    Ok(Box::new(Alone::new(Floor::open(url, 1, Notifies::IfWaiters).await?.statements(name))))
 }
 
 /// Returns the release statement, changed so that it notifies as `notifies` says.

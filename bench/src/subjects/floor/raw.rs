@@ -89,3 +89,34 @@ impl<C: Calls> Side for Holder<C> {
         }
     }
 }
+
+/// One side that finds the name free, and has nothing to wait with.
+pub(super) struct Alone<C: Calls> {
+    calls: Arc<C>,
+    holds: Option<C::Claim>,
+}
+
+impl<C: Calls> Alone<C> {
+    pub(super) fn new(calls: Arc<C>) -> Alone<C> {
+        Alone { calls, holds: None }
+    }
+}
+
+#[async_trait]
+impl<C: Calls> Side for Alone<C> {
+    async fn acquire(&mut self) -> Outcome<()> {
+        let mut claim = self.calls.claim().await?;
+        if !self.calls.take(&mut claim).await? {
+            return Err("another client holds the floor's lock".into());
+        }
+        self.holds = Some(claim);
+        Ok(())
+    }
+
+    async fn release(&mut self) -> Outcome<()> {
+        match self.holds.take() {
+            Some(mut claim) => self.calls.release(&mut claim).await,
+            None => Ok(()),
+        }
+    }
+}

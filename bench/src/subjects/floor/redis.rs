@@ -9,7 +9,8 @@ use redis::aio::{MultiplexedConnection, PubSubSink, PubSubStream};
 use redis::{ProtocolVersion, Value};
 use tokio::sync::OnceCell;
 
-use super::raw::{Calls, Cycles, Holder, Pushes};
+use super::preparation::{Recorded, Told};
+use super::raw::{Alone, Calls, Cycles, Holder, Pushes};
 use crate::Outcome;
 use crate::raw::redis::{self as raw, Recording, Server, ServerClock, Template};
 use crate::subjects::{Side, Subject, Worker};
@@ -38,13 +39,21 @@ impl Floor {
     }
 
     fn scripts(&self, recording: Recording) -> Arc<Scripts> {
-        Arc::new(Scripts {
-            connection: self.connection.clone(),
-            clock: self.clock,
-            recording,
-            random: Random::system(),
-        })
+        Scripts::of(self.connection.clone(), self.clock, recording)
     }
+}
+
+/// Records what another process needs for [`alone`].
+pub(super) async fn prepare(url: &str, name: &str) -> Outcome<Recorded> {
+    let floor = Floor::connect(url).await?;
+    Ok(Recorded { recording: floor.recorded(name).await?, clock: floor.clock })
+}
+
+/// Connects once, for the name that was recorded.
+pub(super) async fn alone(url: &str, told: &Told) -> Outcome<Box<dyn Side>> {
+    let connection = Server::at(url)?.connect().await?;
+    let clock = ServerClock::of(told.now);
+    Ok(Box::new(Alone::new(Scripts::of(connection, clock, told.recording.clone()))))
 }
 
 #[async_trait]
@@ -77,6 +86,10 @@ struct Scripts {
 }
 
 impl Scripts {
+    fn of(connection: MultiplexedConnection, clock: ServerClock, recording: Recording) -> Arc<Scripts> {
+        Arc::new(Scripts { connection, clock, recording, random: Random::system() })
+    }
+
     /// Sends a command, and returns the first number of the answer, which tells its outcome.
     async fn send(&self, template: &Template, owner: &Owner) -> Outcome<i64> {
         let command = template.fill(owner, self.clock.now());

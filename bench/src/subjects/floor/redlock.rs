@@ -11,7 +11,8 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
 use tokio::sync::OnceCell;
 
-use super::raw::{Calls, Cycles};
+use super::preparation::{Recorded, Told};
+use super::raw::{Alone, Calls, Cycles};
 use crate::Outcome;
 use crate::raw::redis::{self as raw, Raise, Recording, Server, ServerClock};
 use crate::subjects::{Side, Subject, Worker};
@@ -72,6 +73,23 @@ impl Floor {
         let random = Random::system();
         Cycles(Arc::new(Nodes { rounds: self.rounds, nodes, recording, raise, random }))
     }
+}
+
+/// Records what another process needs for [`alone`].
+pub(super) async fn prepare(url: &str, name: &str) -> Outcome<Recorded> {
+    let floor = Floor::connect(url, Rounds::Two).await?;
+    let (_, _, clock) = floor.servers.first().ok_or("there is no server")?;
+    let (recording, _) = floor.recorded(name).await?;
+    Ok(Recorded { recording, clock: *clock })
+}
+
+/// Connects to each server once, for the name that was recorded. One of them has told the time of all.
+pub(super) async fn alone(url: &str, told: &Told) -> Outcome<Box<dyn Side>> {
+    let (connections, clock) = (Server::connect_to_all(url).await?, ServerClock::of(told.now));
+    let nodes = connections.into_iter().map(|connection| Node { connection, clock }).collect();
+    let (rounds, recording, random) = (Rounds::Two, told.recording.clone(), Random::system());
+    let raise = recording.raise.clone().ok_or("no server was seen to raise a token")?;
+    Ok(Box::new(Alone::new(Arc::new(Nodes { rounds, nodes, recording, raise, random }))))
 }
 
 #[async_trait]

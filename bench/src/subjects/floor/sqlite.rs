@@ -10,7 +10,7 @@ use sqlx::ConnectOptions;
 use sqlx::sqlite::{SqliteConnection, SqliteJournalMode, SqliteSynchronous};
 use tokio::sync::Mutex;
 
-use super::raw::{Calls, Cycles};
+use super::raw::{Alone, Calls, Cycles};
 use crate::Outcome;
 use crate::clock::shared_now;
 use crate::raw;
@@ -31,6 +31,11 @@ impl Floor {
     pub(super) async fn connect(url: &str) -> Outcome<Floor> {
         // Creates the table.
         onelock::connect(url).await?;
+        Floor::open(url).await
+    }
+
+    /// Opens a file that has the table.
+    async fn open(url: &str) -> Outcome<Floor> {
         let options = raw::sqlite::options(url)?
             .journal_mode(SqliteJournalMode::Wal)
             .synchronous(SqliteSynchronous::Full);
@@ -38,13 +43,22 @@ impl Floor {
         let writes = Mutex::new(options.connect().await?);
         Ok(Floor { connections: Arc::new(Connections { looks, writes }), random: Random::system() })
     }
+
+    fn statements(&self, name: &str) -> Arc<Statements> {
+        let (connections, random) = (self.connections.clone(), self.random.clone());
+        Arc::new(Statements { connections, random, name: name.as_bytes().to_vec() })
+    }
+}
+
+/// Opens a file that has the table, for one name.
+pub(super) async fn alone(url: &str, name: &str) -> Outcome<Box<dyn Side>> {
+    Ok(Box::new(Alone::new(Floor::open(url).await?.statements(name))))
 }
 
 #[async_trait]
 impl Subject for Floor {
     async fn worker(&self, name: &str) -> Outcome<Box<dyn Worker>> {
-        let (connections, random) = (self.connections.clone(), self.random.clone());
-        Ok(Box::new(Cycles(Arc::new(Statements { connections, random, name: name.as_bytes().to_vec() }))))
+        Ok(Box::new(Cycles(self.statements(name))))
     }
 
     async fn side(&self, _: &str) -> Outcome<Box<dyn Side>> {

@@ -8,7 +8,7 @@ use lock_zk::floor;
 use tokio::sync::Mutex;
 use zookeeper_client::{Client, CreateOptions, Error, OneshotWatcher};
 
-use super::raw::{Calls, Cycles, Holder, Pushes};
+use super::raw::{Alone, Calls, Cycles, Holder, Pushes};
 use crate::Outcome;
 use crate::raw::zookeeper::connect;
 use crate::subjects::{Side, Subject, TTL, Worker};
@@ -34,6 +34,11 @@ impl Floor {
         let (client, random) = (self.client.clone(), self.random.clone());
         Requests { client, directory: floor::directory(name), random, watcher: Mutex::default() }
     }
+}
+
+/// Opens a session for one name.
+pub(super) async fn alone(url: &str, name: &str) -> Outcome<Box<dyn Side>> {
+    Ok(Box::new(Alone::new(Arc::new(Floor::connect(url).await?.of(name)))))
 }
 
 #[async_trait]

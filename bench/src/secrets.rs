@@ -3,10 +3,10 @@
 use lock_core::driver::Location;
 
 /// The parts of a URL that no text of the report may show.
-pub(super) struct Secrets(Vec<String>);
+pub(crate) struct Secrets(Vec<String>);
 
 impl Secrets {
-    pub(super) fn of(url: &str) -> Secrets {
+    pub(crate) fn of(url: &str) -> Secrets {
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
         let written =
             login(base).and_then(|login| login.split_once(':')).map(|(_, password)| password.to_owned());
@@ -25,13 +25,13 @@ impl Secrets {
     }
 
     /// Returns the text with `…` in place of each secret.
-    pub(super) fn hide(&self, text: &str) -> String {
+    pub(crate) fn hide(&self, text: &str) -> String {
         self.0.iter().fold(text.to_owned(), |text, secret| text.replace(secret, "…"))
     }
 }
 
 /// Returns the URL without its login and its parameters.
-pub(super) fn shown(url: &str) -> String {
+pub(crate) fn shown(url: &str) -> String {
     let base = url.split_once('?').map_or(url, |(base, _)| base);
     match login(base) {
         Some(login) => base.replacen(&format!("{login}@"), "", 1),

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Returns the time by the system's clock, in UTC as RFC 3339 writes it: `2026-03-01T12:00:00Z`.
-pub(super) fn now() -> String {
+pub(crate) fn now() -> String {
     text(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
