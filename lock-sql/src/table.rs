@@ -43,10 +43,7 @@ pub(crate) trait Table: fmt::Debug + Send + Sync + 'static {
         key: &Key,
         request: &Request,
         predecessor: &Owner,
-    ) -> Result<Succession> {
-        let _ = (call, key, request, predecessor);
-        Err(lock_core::Error::unsupported("this server takes a release and an attempt"))
-    }
+    ) -> Result<Succession>;
 
     /// Renews the lease. Returns what is left of it then; `None` if the lock isn't this owner's any more.
     async fn renew(&self, call: &Call, key: &Key, owner: &Owner, ttl: Duration) -> Result<Option<Duration>>;
