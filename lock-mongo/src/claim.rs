@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Busy, Call, Claim, Grant, LossReason, Queueing, Release, Renewal, Request, Subscription,
-    UnixTime, Watched, whole_millis,
+    Attempt, Busy, Call, Claim, Grant, LossReason, Predecessor, Queueing, Release, Renewal, Request,
+    Subscription, Succession, UnixTime, Watched, whole_millis,
 };
-use lock_core::{Effect, Error, Result};
+use lock_core::{Effect, Error, Owner, Result};
 use mongodb::bson::{Bson, DateTime, doc};
 use mongodb::options::ReturnDocument;
 
@@ -82,10 +82,36 @@ impl MongoClaim {
                 (None, _) => {}
             }
         }
-        Err(Error::unavailable(
-            Effect::NotApplied,
-            "the server refused the attempt: it arrived after its deadline",
-        ))
+        Err(too_late())
+    }
+
+    /// Asks for the lock in the place of `predecessor`. Sends it once more as [`grant`](Self::grant) does.
+    async fn replace(&mut self, call: &Call, predecessor: &Owner) -> Result<Succession> {
+        let of = statements::bytes(predecessor.as_bytes());
+        for _ in 0..2 {
+            let deadline = self.deadline(call).await?;
+            let (label, ttl) = (self.request.label.as_str(), whole_millis(self.request.ttl));
+            let succession = Write {
+                filter: doc! { "_id": &self.key, "owner": &of },
+                pipeline: statements::succession(&self.owner, label, ttl, deadline),
+                if_missing: IfMissing::Skip,
+                answer: ReturnDocument::After,
+                keeps_order: KeepsOrder::Yes,
+            };
+            let Some(record) = self.server.write(call, &mut self.session, succession).await? else {
+                return Ok(Succession::NotHeld);
+            };
+            match (record.left(), record.token) {
+                (left, Some(token)) if record.is_of(&self.request.owner) => {
+                    let grant = Grant::new(token, left.unwrap_or_default());
+                    return Ok(Succession::Granted { grant, others: Some(record.is_waited_for()) });
+                }
+                (None, _) => return Ok(Succession::NotHeld),
+                (Some(_), _) if call.left().is_zero() => break,
+                (Some(_), _) => {}
+            }
+        }
+        Err(too_late())
     }
 
     /// Returns the call's end by the primary's clock. If this primary has told no time yet, it is asked first.
@@ -136,6 +162,11 @@ impl Claim for MongoClaim {
             }
             failed @ Err(_) => failed,
         }
+    }
+
+    async fn succeed(&mut self, predecessor: &Predecessor) -> Result<Succession> {
+        let call = &Call::begin(&self.request.clock, self.request.patience);
+        self.replace(call, &predecessor.owner).await
     }
 
     async fn listen(&mut self) -> Result<()> {
@@ -204,6 +235,10 @@ impl Claim for MongoClaim {
         let told = self.server.hello(call).await?.now;
         Ok(UnixTime::from_micros(told.saturating_mul(1000)))
     }
+}
+
+fn too_late() -> Error {
+    Error::unavailable(Effect::NotApplied, "the server refused the attempt: it arrived after its deadline")
 }
 
 fn no_document() -> Error {

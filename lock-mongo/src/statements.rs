@@ -24,19 +24,30 @@ pub(crate) const NEVER: DateTime = DateTime::from_millis(0);
 /// nothing otherwise. After `deadline` it changes nothing in any case.
 pub(crate) fn attempt(me: &Bson, label: &str, ttl: i64, deadline: DateTime) -> Vec<Document> {
     let is_late = doc! { "$gt": ["$$NOW", deadline] };
-    let taken = doc! {
+    let extended = doc! { "$mergeObjects": ["$$ROOT", { "expires": until(ttl) }] };
+    let unless_free = doc! { "$cond": [{ "$eq": ["$owner", me] }, extended, "$$ROOT"] };
+    // A missing field compares as less than any date.
+    let in_time = doc! { "$cond": [{ "$lte": ["$expires", "$$NOW"] }, taken(me, label, ttl), unless_free] };
+    vec![doc! { "$replaceWith": { "$cond": [is_late, "$$ROOT", in_time] } }, forget()]
+}
+
+/// Returns a succession's pipeline, for a document of which the predecessor is the owner. It puts `me` in the place of the
+/// predecessor, if that has the lock and the `deadline` is not over. The waiters' mark stays.
+pub(crate) fn succession(me: &Bson, label: &str, ttl: i64, deadline: DateTime) -> Vec<Document> {
+    let succeeds = doc! { "$and": [is_live(), { "$lte": ["$$NOW", deadline] }] };
+    vec![doc! { "$replaceWith": { "$cond": [succeeds, taken(me, label, ttl), "$$ROOT"] } }, forget()]
+}
+
+/// Returns the document of a lock that `me` takes now, with a token of its own and a whole lease.
+fn taken(me: &Bson, label: &str, ttl: i64) -> Document {
+    doc! {
         "_id": "$_id",
         "owner": me,
         "label": { "$literal": label },
         "token": { "$max": [{ "$add": ["$token", 1_i64] }, { "$multiply": [{ "$toLong": "$$NOW" }, 1000_i64] }] },
         "expires": { "$add": ["$$NOW", ttl] },
         "waiting": "$waiting",
-    };
-    let extended = doc! { "$mergeObjects": ["$$ROOT", { "expires": until(ttl) }] };
-    let unless_free = doc! { "$cond": [{ "$eq": ["$owner", me] }, extended, "$$ROOT"] };
-    // A missing field compares as less than any date.
-    let in_time = doc! { "$cond": [{ "$lte": ["$expires", "$$NOW"] }, taken, unless_free] };
-    vec![doc! { "$replaceWith": { "$cond": [is_late, "$$ROOT", in_time] } }, forget()]
+    }
 }
 
 /// Returns a renewal's pipeline. It keeps the lock for `ttl` milliseconds more if `me` holds it, and never shortens the

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Call, Claim, LossReason, Release, Renewal, Request, UnixTime, Watched};
+use lock_core::driver::{
+    Attempt, Call, Claim, LossReason, Predecessor, Release, Renewal, Request, Succession, UnixTime, Watched,
+};
 use lock_core::{Error, Instant, Result};
 
 use crate::on_first_use::OnFirstUse;
@@ -92,6 +94,12 @@ impl<T: Table> Claim for SqlClaim<T> {
             }
         }
         Ok(outcome)
+    }
+
+    async fn succeed(&mut self, predecessor: &Predecessor) -> Result<Succession> {
+        let call = self.call();
+        let table = self.table.opened(&call).await?;
+        table.succeed(&call, &self.key, &self.request, &predecessor.owner).await
     }
 
     async fn listen(&mut self) -> Result<()> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Call, Finding, Prefix, Release, Request, Revocation, Revoked};
+use lock_core::driver::{Attempt, Call, Finding, Prefix, Release, Request, Revocation, Revoked, Succession};
 use lock_core::{Info, Name, Owner, Result};
 
 use crate::row::Row;
@@ -34,6 +34,16 @@ pub(crate) trait Table: fmt::Debug + Send + Sync + 'static {
     /// shortened. `Busy` without `free_in` if the lock was free when it was looked at, but another owner had it when it
     /// was to be taken.
     async fn attempt(&self, call: &Call, key: &Key, request: &Request, course: Course) -> Result<Attempt>;
+
+    /// Puts the owner of `request` in the place of `predecessor`, if that holds the lock, as an attempt would after a
+    /// release. The lock is not free in between: no waiter is woken, and no waiter's mark is used up.
+    async fn succeed(
+        &self,
+        call: &Call,
+        key: &Key,
+        request: &Request,
+        predecessor: &Owner,
+    ) -> Result<Succession>;
 
     /// Renews the lease. Returns what is left of it then; `None` if the lock isn't this owner's any more.
     async fn renew(&self, call: &Call, key: &Key, owner: &Owner, ttl: Duration) -> Result<Option<Duration>>;

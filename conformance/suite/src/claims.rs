@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::timing::Answered;
-use lock_core::driver::{Attempt, Busy, Claim, Grant, Queueing, Request};
+use lock_core::driver::{Attempt, Busy, Claim, Grant, Predecessor, Queueing, Request, Succession};
 use lock_core::{Client, Label, Name, Owner, Random};
 
 /// The terms of a claim, besides its name.
@@ -26,11 +26,21 @@ pub struct Terms<'a> {
 ///
 /// If `name` is not a valid name.
 pub fn claim(client: &Client, name: &str, terms: Terms<'_>) -> Box<dyn Claim> {
+    predecessor(client, name, terms).0
+}
+
+/// Makes a claim of a new owner, and returns what a claim that succeeds it has to name.
+///
+/// # Panics
+///
+/// If `name` is not a valid name.
+pub fn predecessor(client: &Client, name: &str, terms: Terms<'_>) -> (Box<dyn Claim>, Predecessor) {
     let Terms { ttl, patience, waits, label } = terms;
     let (name, owner) = (Name::new(name).expect("the test's name is valid"), Owner::mint(&Random::system()));
     let mut request = Request::new(name, owner, ttl, patience, client.clock().clone());
     (request.waits, request.label) = (waits, Label::new(label));
-    client.driver().claim(request)
+    let named = Predecessor::new(owner, request.label.clone());
+    (client.driver().claim(request), named)
 }
 
 /// Attempts the lock and returns the grant.
@@ -42,6 +52,18 @@ pub async fn granted(claim: &mut Box<dyn Claim>) -> Grant {
     match claim.attempt().answered().await {
         Attempt::Granted(grant) => grant,
         Attempt::Busy(busy) => panic!("expected a grant, got {busy:?}"),
+    }
+}
+
+/// Takes the lock from `predecessor`, and returns the grant and whether other clients wait.
+///
+/// # Panics
+///
+/// If the lock is not granted.
+pub async fn succeeded(claim: &mut Box<dyn Claim>, predecessor: &Predecessor) -> (Grant, Option<bool>) {
+    match claim.succeed(predecessor).answered().await {
+        Succession::Granted { grant, others } => (grant, others),
+        Succession::NotHeld => panic!("the predecessor does not hold the lock"),
     }
 }
 

@@ -4,17 +4,18 @@ use std::time::Duration;
 
 use lock_conformance::Step;
 use lock_conformance::proxy::{Direction, Fault, Proxy};
-use lock_core::driver::{Attempt, LossReason, Release, Renewal};
-use lock_core::{Client, Effect, ErrorKind};
+use lock_core::driver::{Attempt, Claim, LossReason, Release, Renewal};
+use lock_core::{Client, Effect, ErrorKind, Result};
 use lock_mongo::mongodb::bson::{DateTime, Document, doc};
 use lock_test_servers::{Clock, MongoDb, StandaloneMongoDb};
 
 use crate::server::{
-    LONG, PATIENCE, Server, busy, claim, claim_with, document, granted, key, name, open, run, until,
+    LONG, PATIENCE, Server, busy, claim, claim_with, document, granted, held, key, name, open, run,
+    succeeded, until,
 };
 
 /// Opens a client behind a proxy, and takes and releases a first lock: the connections and the collection exist then.
-async fn through(server: &Server) -> (Proxy, Client) {
+pub(crate) async fn through(server: &Server) -> (Proxy, Client) {
     let proxy = Proxy::start(&format!("127.0.0.1:{}", server.0.port())).await.unwrap();
     let client = open(&server.through(proxy.address())).await;
     let mut first = claim(&client, "first", LONG);
@@ -24,13 +25,18 @@ async fn through(server: &Server) -> (Proxy, Client) {
 }
 
 /// Sends an attempt that hangs on its way to the server. Connections that are opened later work.
-async fn held_up(proxy: &Proxy, claim: &mut Box<dyn lock_core::driver::Claim>) {
+async fn held_up(proxy: &Proxy, claim: &mut Box<dyn Claim>) {
+    hangs(proxy, claim.attempt()).await;
+}
+
+/// Makes a call that hangs on its way to the server. Connections that are opened later work.
+pub(crate) async fn hangs<T: std::fmt::Debug>(proxy: &Proxy, call: impl Future<Output = Result<T>>) {
     let held = proxy.count(Fault::Held(Direction::ToServer));
     proxy.hold_open_ones(Direction::ToServer);
-    let error = claim.attempt().await.expect_err("no answer came");
+    let error = call.await.expect_err("no answer came");
     assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error:?}");
     let is_held = || async { proxy.count(Fault::Held(Direction::ToServer)) > held };
-    until("the attempt is on its way", Duration::from_secs(5), is_held).await;
+    until("the request is on its way", Duration::from_secs(5), is_held).await;
 }
 
 /// A standalone server does not number requests: only the deadline protects.
@@ -163,15 +169,7 @@ pub(crate) fn an_answer_that_the_server_kept_is_understood() {
     run(async {
         let server = Server::start(&MongoDb, &[]);
         let client = server.client().await;
-        let twice = || async {
-            let done_and_denied = doc! {
-                "failCommands": ["findAndModify"],
-                "writeConcernError": { "code": 64, "errmsg": "so it says", "errorLabels": ["RetryableWriteError"] },
-            };
-            let fail =
-                doc! { "configureFailPoint": "failCommand", "mode": { "times": 1 }, "data": done_and_denied };
-            server.admin(fail).await;
-        };
+        let twice = || sent_twice(&server);
         let mut claim = claim(&client, "a", LONG);
         twice().await;
         let grant = granted(&mut claim).await;
@@ -187,6 +185,16 @@ pub(crate) fn an_answer_that_the_server_kept_is_understood() {
     });
 }
 
+/// Makes the server deny the next write that it carries out, so that the `mongodb` crate sends it again.
+pub(crate) async fn sent_twice(server: &Server) {
+    let done_and_denied = doc! {
+        "failCommands": ["findAndModify"],
+        "writeConcernError": { "code": 64, "errmsg": "so it says", "errorLabels": ["RetryableWriteError"] },
+    };
+    let fail = doc! { "configureFailPoint": "failCommand", "mode": { "times": 1 }, "data": done_and_denied };
+    server.admin(fail).await;
+}
+
 pub(crate) fn every_write_waits_for_a_majority_and_its_journal() {
     run(async {
         let server = Server::start(&MongoDb, &[]);
@@ -197,6 +205,8 @@ pub(crate) fn every_write_waits_for_a_majority_and_its_journal() {
         granted(&mut claim).await;
         claim.renew(LONG).await.unwrap();
         claim.release().await.unwrap();
+        let (_, named, _) = held(&client, "a", LONG).await;
+        succeeded(&mut self::claim(&client, "a", LONG), &named).await;
         let profile = database.collection::<Document>("system.profile");
         let mut writes = profile.find(doc! { "command.findAndModify": "onelock_locks" }).await.unwrap();
         let mut seen = 0;
@@ -206,7 +216,7 @@ pub(crate) fn every_write_waits_for_a_majority_and_its_journal() {
             assert_eq!((concern.get_str("w"), concern.get_bool("j")), (Ok("majority"), Ok(true)), "{write}");
             seen += 1;
         }
-        assert_eq!(seen, 3);
+        assert_eq!(seen, 5);
     });
 }
 

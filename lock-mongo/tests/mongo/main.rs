@@ -11,6 +11,7 @@ mod link;
 mod reaching;
 mod server;
 mod set;
+mod successions;
 mod tls;
 mod wakes;
 
@@ -64,6 +65,16 @@ rules! {
     set {
         a_killed_primary_costs_no_exclusion,
         a_primary_that_steps_down_costs_no_lock,
+    }
+    successions {
+        it_has_a_token_of_its_own_and_a_whole_lease,
+        a_predecessor_that_does_not_hold_the_lock_has_no_successor,
+        a_late_one_is_refused_by_its_deadline,
+        a_late_one_is_refused_by_its_number,
+        one_refused_for_an_old_estimate_is_sent_again,
+        an_answer_that_the_server_kept_is_understood,
+        what_a_majority_has_not_acknowledged_is_unknown,
+        it_wakes_no_waiter_and_the_release_after_it_does,
     }
     tls {
         the_roots_and_the_clients_certificate_are_the_urls,

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use lock_conformance::claims::{self, Terms};
-pub(crate) use lock_conformance::claims::{busy, granted};
+pub(crate) use lock_conformance::claims::{busy, granted, succeeded};
 pub(crate) use lock_conformance::timing::{Answered, until};
-use lock_core::driver::{Claim, Queueing};
+use lock_core::driver::{Claim, Grant, Predecessor, Queueing};
 use lock_core::{Client, Name, Options};
 use lock_mongo::mongodb::bson::spec::BinarySubtype;
 use lock_mongo::mongodb::bson::{Binary, Bson, Document, doc};
@@ -77,7 +77,18 @@ pub(crate) fn claim(client: &Client, lock: &str, ttl: Duration) -> Box<dyn Claim
 }
 
 pub(crate) fn claim_with(client: &Client, lock: &str, ttl: Duration, patience: Duration) -> Box<dyn Claim> {
-    claims::claim(client, lock, Terms { ttl, patience, waits: Queueing::Queued, label: "$owner" })
+    claims::claim(client, lock, terms(ttl, patience))
+}
+
+/// Acquires a lock, and returns what a successor of its holder has to name.
+pub(crate) async fn held(client: &Client, lock: &str, ttl: Duration) -> (Box<dyn Claim>, Predecessor, Grant) {
+    let (mut holder, named) = claims::predecessor(client, lock, terms(ttl, PATIENCE));
+    let grant = granted(&mut holder).await;
+    (holder, named, grant)
+}
+
+fn terms(ttl: Duration, patience: Duration) -> Terms<'static> {
+    Terms { ttl, patience, waits: Queueing::Queued, label: "$owner" }
 }
 
 pub(crate) fn run(test: impl Future<Output = ()>) {

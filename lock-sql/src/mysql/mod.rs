@@ -11,6 +11,7 @@ mod schema;
 mod server;
 mod settings;
 mod statements;
+mod succession;
 mod sweep;
 mod table;
 mod waiter;

@@ -41,6 +41,8 @@ pub(super) enum Number {
     Result,
     /// Twice the server's time, plus one if a client waits.
     NowAndOthers,
+    /// Twice the token, plus one if a client waits.
+    TokenAndOthers,
 }
 
 impl From<String> for Statement {
@@ -107,6 +109,36 @@ impl Statements {
                  WHERE name = {name} AND expires <= {NOW} AND {CLOCK} <= {deadline}"
             ),
             number: Number::Result,
+            otherwise: Some(self.look_text(key)),
+        }
+    }
+
+    /// Puts an owner in the place of its predecessor, if that holds the lock. Returns the token and whether a client waits;
+    /// otherwise what a look shows. The mark of the clients that wait stays as it is.
+    ///
+    /// The lease is counted as in [`take`](Statements::take). The deadline and the end of the predecessor's lease are compared
+    /// with the time at which the statement reaches the row.
+    pub(super) fn succeed(
+        &self,
+        key: &[u8],
+        owner: &Owner,
+        predecessor: &Owner,
+        ttl: Duration,
+        label: &Label,
+        deadline: i64,
+    ) -> Statement {
+        let (table, name, owner, label) = (&self.table, Hex(key), Hex(owner.as_bytes()), Text(label));
+        let (predecessor, ttl) = (Hex(predecessor.as_bytes()), whole_micros(ttl));
+        let token = format!("GREATEST(token + 1, {NOW})");
+        // Twice a token that is far ahead of the clock has no place in a signed number.
+        let answer = format!("2 * CAST({token} AS UNSIGNED) + (waiting > {NOW})");
+        Statement {
+            text: format!(
+                "UPDATE {table} SET token = {token} + 0 * LAST_INSERT_ID({answer}), owner = {owner}, \
+                 expires = {NOW} + {ttl}, label = {label}, revoked = NULL \
+                 WHERE name = {name} AND owner = {predecessor} AND expires > {CLOCK} AND {CLOCK} <= {deadline}"
+            ),
+            number: Number::TokenAndOthers,
             otherwise: Some(self.look_text(key)),
         }
     }

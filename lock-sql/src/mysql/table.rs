@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Call, Finding, Grant, Prefix, Release, Request, Revocation, Revoked, When};
+use lock_core::driver::{
+    Attempt, Call, Finding, Grant, Prefix, Release, Request, Revocation, Revoked, Succession, When,
+};
 use lock_core::{Error, Info, Name, Owner, Result};
 use sqlx::Row as _;
 use sqlx::mysql::MySqlRow;
@@ -15,7 +17,7 @@ use super::server::Server;
 use super::settings::MySql;
 use super::statements::{self, Statements};
 use super::waiter::Waiter;
-use super::{check, sweep};
+use super::{check, succession, sweep};
 use crate::row::{self, Row};
 use crate::server::{Answer, Moment, Pool, Purpose, TableName, left};
 use crate::sweep::Sweep;
@@ -121,10 +123,7 @@ impl Table for MySqlTable {
         let (statements, key) = (self.statements.clone(), key.clone());
         let answer = self.pool.ask(call, Purpose::Acquire, move |_| statements.look(&key)).await;
         match answer {
-            Ok(answer) => Ok(match found(&answer)? {
-                Found::Row(row) => Some(row),
-                _ => None,
-            }),
+            Ok(answer) => looked(&answer),
             Err(e) if is_table_missing(&e) => Ok(None),
             // Whatever the outcome, nothing was done.
             Err(e) => Err(e.not_applied()),
@@ -167,6 +166,16 @@ impl Table for MySqlTable {
                 }
             };
         }
+    }
+
+    async fn succeed(
+        &self,
+        call: &Call,
+        key: &Key,
+        request: &Request,
+        predecessor: &Owner,
+    ) -> Result<Succession> {
+        succession::succeed(self, call, key, request, predecessor).await
     }
 
     async fn renew(&self, call: &Call, key: &Key, owner: &Owner, ttl: Duration) -> Result<Option<Duration>> {
@@ -240,13 +249,18 @@ impl Table for MySqlTable {
 }
 
 /// Whether the table is missing. No owner holds anything then.
-fn is_table_missing(error: &Error) -> bool {
+pub(super) fn is_table_missing(error: &Error) -> bool {
     errors::code_of(error) == Some(Code::NO_TABLE)
 }
 
 /// Reads what a look shows.
 fn found(answer: &Answer<MySqlRow>) -> Result<Found> {
-    answer.rows.first().map_or(Ok(Found::Nothing), |row| read(row).map(Found::Row).map_err(errors::reading))
+    Ok(looked(answer)?.map_or(Found::Nothing, Found::Row))
+}
+
+/// Reads the row that a look shows.
+pub(super) fn looked(answer: &Answer<MySqlRow>) -> Result<Option<Row>> {
+    answer.rows.first().map(read).transpose().map_err(errors::reading)
 }
 
 fn read(row: &MySqlRow) -> sqlx::Result<Row> {

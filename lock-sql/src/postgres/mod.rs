@@ -16,6 +16,7 @@ mod settings;
 mod standbys;
 mod statement;
 mod statements;
+mod succession;
 mod table;
 mod wakes;
 

@@ -22,6 +22,7 @@ pub(crate) struct Statements {
     pub(crate) look: Arc<str>,
     pub(crate) list: Arc<str>,
     pub(crate) take: Arc<str>,
+    pub(crate) succeed: Arc<str>,
     pub(crate) renew: Arc<str>,
     pub(crate) release: Arc<str>,
     pub(crate) mark: Arc<str>,
@@ -41,6 +42,7 @@ impl Statements {
             look: of(LOOK),
             list: of(LIST),
             take: of(TAKE),
+            succeed: of(SUCCEED),
             renew: of(RENEW),
             release: of(RELEASE),
             mark: of(MARK),
@@ -86,6 +88,23 @@ SELECT {now}, seen.owner, seen.token, seen.expires, seen.label, seen.revoked, ta
   taken.number
 FROM (SELECT 1) AS one LEFT JOIN taken ON true LEFT JOIN seen ON true";
 
+/// Name, owner, ttl, deadline, label, predecessor. Puts the owner in the place of its predecessor, if that holds the lock.
+/// The waiters' mark stays as it is, and the release that frees the lock notifies them.
+///
+/// An update evaluates its conditions before it waits for the row's lock, and not again unless the row has changed. So the
+/// row is locked first, and the clock is compared with the deadline and with the predecessor's lease after that.
+const SUCCEED: &str = "
+WITH held AS MATERIALIZED (
+  SELECT began.n, l.token, l.expires FROM (SELECT {now} AS n) AS began, {table} AS l
+  WHERE l.name = $1 AND l.owner = $6 FOR NO KEY UPDATE OF l),
+replaced AS (
+  UPDATE {table} AS l SET owner = $2, token = greatest(held.token + 1, held.n), expires = held.n + $3, label = $5,
+    revoked = NULL
+  FROM held WHERE l.name = $1 AND {now} <= least($4, held.expires - 1)
+  RETURNING l.token, l.expires, l.waiting > {now} AS wanted, l.tableoid::bigint AS number)
+SELECT {now}, replaced.token, replaced.expires, replaced.wanted, replaced.number, {now} > $4
+FROM (SELECT 1) AS one LEFT JOIN replaced ON true";
+
 /// Name, owner, ttl.
 const RENEW: &str = "
 UPDATE {table} SET expires = greatest(expires, {now} + $3)
@@ -98,7 +117,8 @@ RETURNING {now}, expires";
 ///
 /// An update skips a row that another transaction is updating or inserting for this owner: it sees the change only
 /// after the commit, which may take longer than a call. So where the update found nothing, an upsert waits for that
-/// transaction. If the name has no row, the upsert creates an idle one, which an insert that comes later then meets.
+/// transaction, also where the row is still another owner's: this owner may be about to succeed that one. If the name has
+/// no row, the upsert creates an idle one, which an insert that comes later then meets.
 const RELEASE: &str = "
 WITH seen AS (
   UPDATE {table} SET owner = '', label = '', expires = CASE WHEN expires > {now} THEN -1 ELSE -2 END
@@ -106,7 +126,7 @@ WITH seen AS (
   RETURNING tableoid, expires, waiting > {now} AS wanted),
 unseen AS (
   INSERT INTO {table} AS l (name, owner, token, expires, label) SELECT $1, '', {now}, -2, ''
-  WHERE NOT EXISTS (SELECT 1 FROM seen) AND NOT EXISTS (SELECT 1 FROM {table} WHERE name = $1 AND expires > {now})
+  WHERE NOT EXISTS (SELECT 1 FROM seen)
   ON CONFLICT (name) DO UPDATE SET
     owner = '', label = '', expires = CASE WHEN l.expires > {now} THEN -1 ELSE -2 END
   WHERE l.owner = $2
@@ -170,6 +190,7 @@ mod tests {
             look,
             list,
             take,
+            succeed,
             renew,
             release,
             mark,
@@ -178,7 +199,9 @@ mod tests {
             sweep,
             probe,
         } = &statements;
-        for text in [look, list, take, renew, release, mark, revoke_at_the_end, revoke_now, sweep, probe] {
+        for text in
+            [look, list, take, succeed, renew, release, mark, revoke_at_the_end, revoke_now, sweep, probe]
+        {
             assert!(
                 text.contains("\"ops\".\"locks\"") && !text.contains('{') && !text.contains("onelock_locks"),
                 "{text}"

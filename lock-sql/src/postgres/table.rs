@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::driver::{
     Attempt, Busy, Call, Context, CurrentInfo, Finding, Grant, Prefix, Release, Request, Revocation, Revoked,
-    When, whole_micros,
+    Succession, When, whole_micros,
 };
 use lock_core::{Effect, Error, ErrorKind, Info, Name, Owner, Random, Result};
 use sqlx::Row as _;
@@ -20,7 +20,7 @@ use super::settings::Postgres;
 use super::statement::Statement;
 use super::statements::Statements;
 use super::wakes::{Holder, Waiter, Wakes};
-use super::{check, errors, schema, statements};
+use super::{check, errors, schema, statements, succession};
 use crate::row::{self, Row};
 use crate::server::{Answer, Moment, Pool, Purpose, TableName, left};
 use crate::sweep::{IDLE_BEFORE_DELETE, ROWS, Sweep, Swept};
@@ -38,7 +38,7 @@ pub(crate) struct PostgresTable {
     sessions: Arc<Sessions>,
     wakes: Arc<Wakes>,
     /// The number of the table in which a lock was last taken; 0 before the first.
-    number: AtomicI64,
+    pub(super) number: AtomicI64,
     sweep: Sweep,
 }
 
@@ -213,6 +213,16 @@ impl Table for PostgresTable {
         }
     }
 
+    async fn succeed(
+        &self,
+        call: &Call,
+        key: &Key,
+        request: &Request,
+        predecessor: &Owner,
+    ) -> Result<Succession> {
+        succession::succeed(self, call, key, request, predecessor).await
+    }
+
     async fn renew(&self, call: &Call, key: &Key, owner: &Owner, ttl: Duration) -> Result<Option<Duration>> {
         let (owner, ttl) = (*owner.as_bytes(), whole_micros(ttl));
         let renew = move |renew: Statement| renew.bytes(&owner).number(ttl);
@@ -310,7 +320,7 @@ fn unless_pooled<T>(outcome: Result<T>) -> Result<Option<T>> {
     }
 }
 
-fn late() -> Error {
+pub(super) fn late() -> Error {
     Error::unavailable(Effect::NotApplied, "the request reached the server after its deadline")
 }
 

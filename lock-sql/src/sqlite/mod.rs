@@ -14,6 +14,7 @@ mod mounts;
 mod schema;
 mod serial_connection;
 mod settings;
+mod succession;
 mod sweep;
 mod table;
 mod time;

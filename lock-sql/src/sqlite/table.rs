@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::driver::{
     Attempt, Busy, Call, CommonParameters, CurrentInfo, Finding, Grant, Prefix, Release, Request, Revocation,
-    Revoked, When,
+    Revoked, Succession, When,
 };
 use lock_core::{Error, Info, Name, Owner, Result};
 use sqlx::Row as _;
@@ -18,7 +18,7 @@ use super::serial_connection::{Answer, Late, Route, SerialConnection};
 use super::settings::{BootId, Sqlite, Trust};
 use super::time::{self, Time, nanoseconds};
 use super::wakes::Wakes;
-use super::{check, errors, sweep};
+use super::{check, errors, succession, sweep};
 use crate::row::{self, Row};
 use crate::sweep::Sweep;
 use crate::table::{Course, Key, Listener, Table};
@@ -176,6 +176,16 @@ impl Table for SqliteTable {
         })
     }
 
+    async fn succeed(
+        &self,
+        call: &Call,
+        key: &Key,
+        request: &Request,
+        predecessor: &Owner,
+    ) -> Result<Succession> {
+        succession::succeed(self, call, key, request, predecessor).await
+    }
+
     async fn renew(&self, call: &Call, key: &Key, owner: &Owner, ttl: Duration) -> Result<Option<Duration>> {
         let (key, owner, boot, ttl) = (key.clone(), *owner.as_bytes(), self.time.boot(), nanoseconds(ttl));
         let answer = self
@@ -280,7 +290,7 @@ fn read(row: &SqliteRow, boot: time::Boot, now: time::Now) -> Result<Row, sqlx::
 }
 
 /// Reads what is left until the time in `column`.
-fn left(row: &SqliteRow, column: usize, now: time::Now) -> Result<Option<Duration>> {
+pub(super) fn left(row: &SqliteRow, column: usize, now: time::Now) -> Result<Option<Duration>> {
     let expires = row.try_get(column).map_err(|e: sqlx::Error| {
         Error::rejected("the lock's row is not what a lock client writes").with_source(e)
     })?;

@@ -10,6 +10,7 @@ mod reaching;
 mod rows;
 mod server;
 mod sessions;
+mod successions;
 mod tls;
 mod trouble;
 
@@ -70,6 +71,16 @@ rules! {
         a_server_whose_sysdate_stands_still_is_refused,
         a_users_transaction_that_stays_open_costs_no_lock,
     }
+    successions {
+        it_has_a_token_of_its_own_and_a_whole_lease,
+        a_token_far_ahead_of_the_clock_is_followed,
+        a_predecessor_that_does_not_hold_the_lock_has_no_successor,
+        it_is_one_statement,
+        one_that_waited_past_its_deadline_takes_nothing,
+        a_lease_that_ends_while_it_waits_for_the_row_is_over,
+        one_whose_connection_broke_is_followed_by_a_release_and_an_attempt,
+        it_knows_whether_others_wait_and_leaves_their_mark,
+    }
     tls {
         the_roots_verify_the_server_and_its_name,
     }
@@ -82,10 +93,22 @@ rules! {
     }
 }
 
+/// A test that may be *not run*, with its name; the error says why.
+type OptionalTest = (&'static str, fn(On) -> Result<(), String>);
+
+/// Tests that are not run where a server can't have a clock of its own.
+const WITH_A_CLOCK: [OptionalTest; 1] = [(
+    "successions::one_refused_for_an_old_estimate_is_sent_again",
+    successions::one_refused_for_an_old_estimate_is_sent_again,
+)];
+
 fn main() -> ExitCode {
     let trials = [&MySql::MariaDb, &MySql::MySql].into_iter().flat_map(|on| {
         let name = on.listing().name;
-        judged_on(on, tests().into_iter().map(|(test, run)| (format!("{name}::{test}"), move || run(on))))
+        let named = move |test: &str| format!("{name}::{test}");
+        let mut trials = judged_on(on, tests().into_iter().map(|(test, run)| (named(test), move || run(on))));
+        trials.extend(judged_on(on, WITH_A_CLOCK.map(|(test, run)| (named(test), move || run(on)))));
+        trials
     });
     let conclusion = libtest_mimic::run(&Arguments::from_args(), trials.collect());
     server::end_shared();

@@ -4,12 +4,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-pub(crate) use lock_conformance::claims::granted;
+use lock_conformance::Step;
 use lock_conformance::claims::{self, Terms};
+pub(crate) use lock_conformance::claims::{granted, succeeded};
 use lock_core::Client;
-use lock_core::driver::{Attempt, Claim, Queueing};
+use lock_core::driver::{Attempt, Claim, Grant, Predecessor, Queueing};
 use lock_sql::mysql;
-use lock_test_servers::{Owned, Persistence, Product, Settings};
+use lock_test_servers::{Clock, Owned, Persistence, Product, Settings, clock};
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
 
@@ -44,7 +45,7 @@ pub(crate) fn end_shared() {
 /// A database on a server.
 pub(crate) struct Server {
     /// The server, unless it is the shared one. It ends with the test.
-    _owned: Option<Owned>,
+    owned: Option<Owned>,
     options: MySqlConnectOptions,
 }
 
@@ -62,9 +63,16 @@ impl Server {
         };
         let database = format!("db_{}", DATABASES.fetch_add(1, Ordering::Relaxed));
         let options: MySqlConnectOptions = url.parse().unwrap();
-        let server = Server { _owned: None, options: options.disable_statement_logging() };
+        let server = Server { owned: None, options: options.disable_statement_logging() };
         server.execute(&format!("CREATE DATABASE {database}")).await;
-        Server { options: server.options.database(&database), _owned: None }
+        Server { options: server.options.database(&database), owned: None }
+    }
+
+    /// Starts a server of the test's own, with a clock of its own. `Err` says why that is not possible.
+    pub(crate) fn with_clock(on: On) -> Result<Server, String> {
+        clock::can_be_set()?;
+        let settings = Settings { persistence: Persistence::None, clock: Clock::Own, ..Settings::default() };
+        Ok(Server::of(Owned::start(on, &settings).expect("the server can be started")))
     }
 
     /// Starts a server of the test's own.
@@ -74,7 +82,12 @@ impl Server {
 
     pub(crate) fn of(owned: Owned) -> Server {
         let options: MySqlConnectOptions = owned.url().parse().unwrap();
-        Server { options: options.disable_statement_logging(), _owned: Some(owned) }
+        Server { options: options.disable_statement_logging(), owned: Some(owned) }
+    }
+
+    /// Sets the clock of a server that has its own.
+    pub(crate) fn step_clock(&self, step: Step) {
+        self.owned.as_ref().expect("a server of the test's own").step_clock(step).expect("it can be set");
     }
 
     pub(crate) fn options(&self) -> MySqlConnectOptions {
@@ -185,7 +198,18 @@ pub(crate) fn claim(client: &Client, name: &str, patience: Duration) -> Box<dyn 
 }
 
 pub(crate) fn claim_for(client: &Client, name: &str, ttl: Duration, patience: Duration) -> Box<dyn Claim> {
-    claims::claim(client, name, Terms { ttl, patience, waits: Queueing::No, label: "a test" })
+    claims::claim(client, name, terms(ttl, patience))
+}
+
+/// Acquires a lock, and returns what a successor of its holder has to name.
+pub(crate) async fn held(client: &Client, name: &str) -> (Box<dyn Claim>, Predecessor, Grant) {
+    let (mut holder, named) = claims::predecessor(client, name, terms(TTL, PATIENCE));
+    let grant = granted(&mut holder).await;
+    (holder, named, grant)
+}
+
+fn terms(ttl: Duration, patience: Duration) -> Terms<'static> {
+    Terms { ttl, patience, waits: Queueing::No, label: "a test" }
 }
 
 pub(crate) async fn is_busy(claim: &mut Box<dyn Claim>) -> bool {

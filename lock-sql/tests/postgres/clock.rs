@@ -10,7 +10,7 @@ use crate::Outcome;
 use crate::server::{Site, TTL, busy, claim, granted, run};
 
 /// Starts a server with a clock of its own. `Err` says why that is not possible.
-fn with_clock(settings: &[&str]) -> Result<Owned, String> {
+pub(crate) fn with_clock(settings: &[&str]) -> Result<Owned, String> {
     servers::clock::can_be_set()?;
     let args = settings.iter().flat_map(|setting| ["-c".to_owned(), (*setting).to_owned()]).collect();
     let settings =

@@ -7,7 +7,7 @@ use lock_core::{Client, Effect, ErrorKind};
 use sqlx::{AssertSqlSafe, Executor};
 
 use crate::Outcome;
-use crate::server::{Site, claim, claim_within, free_row, run, start, until};
+use crate::server::{Site, claim, claim_within, free_row, held, run, start, until};
 
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -38,15 +38,49 @@ pub(crate) fn a_grant_whose_commit_comes_late_is_given_back() -> Outcome {
     })
 }
 
+/// Until the commit, every other transaction sees the predecessor in the row: an update doesn't see the successor there.
+pub(crate) fn a_succession_whose_commit_comes_late_is_given_back() -> Outcome {
+    run(async {
+        let server = start(&[]);
+        let site = Site::on(server.url());
+        let client = site.client().await;
+        let (before, named, _) = held(&client, "a").await;
+        hold_commits(&site).await;
+        let mut late = claim_within(&client, "a", PATIENCE);
+        let began = Instant::now();
+        let error = late.succeed(&named).await.unwrap_err();
+        still_commits(&site, began, &error).await;
+        let releasing =
+            [before, late].map(|mut claim| tokio::spawn(async move { released(&mut claim).await }));
+        until("both releases are answered, or wait for the commit", async || {
+            let answered = releasing.iter().filter(|release| release.is_finished()).count();
+            i64::try_from(answered).unwrap() + site.waiting().await == 2
+        })
+        .await;
+        let_commits_go_on(&site).await;
+        let [of_before, of_late] = releasing;
+        assert_eq!(of_before.await.unwrap(), Release::NotHeld, "it had a successor");
+        of_late.await.unwrap();
+        until("the succession is committed", async || committing(&site).await == 0).await;
+        let attempt = claim(&client, "a").attempt().await.unwrap();
+        assert!(matches!(attempt, Attempt::Granted(_)), "it is free: {attempt:?}");
+    })
+}
+
 /// Returns a claim whose attempt was not answered in time, and will still be carried out.
 async fn attempted(site: &Site, client: &Client, name: &str) -> Box<dyn Claim> {
     let mut late = claim_within(client, name, PATIENCE);
     let began = Instant::now();
     let error = late.attempt().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error:?}");
-    until("the attempt commits", async || committing(site).await == 1).await;
-    until("its patience has ended", async || began.elapsed() > PATIENCE).await;
+    still_commits(site, began, &error).await;
     late
+}
+
+/// Waits until the patience of a call is over whose statement has been carried out, and is not committed yet.
+async fn still_commits(site: &Site, began: Instant, error: &lock_core::Error) {
+    assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error:?}");
+    until("it commits", async || committing(site).await == 1).await;
+    until("its patience has ended", async || began.elapsed() > PATIENCE).await;
 }
 
 async fn released(claim: &mut Box<dyn Claim>) -> Release {

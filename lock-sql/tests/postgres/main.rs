@@ -14,6 +14,7 @@ mod reaching;
 mod server;
 mod session;
 mod standbys;
+mod successions;
 #[cfg(feature = "tls")]
 mod tls;
 mod trouble;
@@ -36,6 +37,7 @@ rules! {
     }
     commits {
         a_grant_whose_commit_comes_late_is_given_back,
+        a_succession_whose_commit_comes_late_is_given_back,
     }
     fence {
         a_stale_token_writes_nothing,
@@ -96,6 +98,15 @@ rules! {
     }
     standbys {
         a_log_reader_is_no_standby,
+    }
+    successions {
+        it_has_a_token_of_its_own_and_a_whole_lease,
+        a_predecessor_that_does_not_hold_the_lock_has_no_successor,
+        one_that_waited_for_a_row_past_its_patience_takes_nothing,
+        the_lease_counts_from_before_a_wait_for_the_row,
+        a_lease_that_ends_while_it_waits_for_the_row_is_over,
+        one_refused_for_an_old_estimate_is_sent_again,
+        it_wakes_no_waiter_and_the_release_after_it_does,
     }
     #[cfg(feature = "tls")]
     tls {

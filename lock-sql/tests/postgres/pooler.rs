@@ -8,7 +8,7 @@ use lock_core::driver::{Level, Wakes};
 use lock_test_servers::{Absence, PgBouncer, Settings};
 
 use crate::Outcome;
-use crate::server::{Site, TTL, claim, granted, run, start};
+use crate::server::{Site, TTL, claim, held, run, start, succeeded};
 
 pub(crate) fn behind_a_transaction_pooler_locks_work_and_waiters_look() -> Outcome {
     let server = start(&[]);
@@ -50,8 +50,9 @@ pub(crate) fn behind_a_transaction_pooler_locks_work_and_waiters_look() -> Outco
 
         // A client that is not behind the pooler is woken by releases that come through it.
         let direct = site.client().await;
+        let (_, before, _) = held(&clients[0], "b").await;
         let (mut holder, mut waiter) = (claim(&clients[0], "b"), claim(&direct, "b"));
-        granted(&mut holder).await;
+        succeeded(&mut holder, &before).await;
         waiter.listen().await.unwrap();
         while tokio::time::timeout(Duration::from_millis(50), waiter.changed()).await.is_ok() {}
         holder.release().await.unwrap();

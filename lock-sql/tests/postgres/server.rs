@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use lock_conformance::claims::{self, Terms};
-pub(crate) use lock_conformance::claims::{busy, granted};
-use lock_core::driver::{Claim, Queueing};
+pub(crate) use lock_conformance::claims::{busy, granted, succeeded};
+use lock_core::driver::{Claim, Grant, Predecessor, Queueing};
 use lock_core::{Client, Options};
 use lock_sql::postgres;
 use lock_test_servers::{self as servers, Owned, Persistence, Settings};
@@ -186,7 +186,18 @@ pub(crate) fn claim(client: &Client, name: &str) -> Box<dyn Claim> {
 }
 
 pub(crate) fn claim_within(client: &Client, name: &str, patience: Duration) -> Box<dyn Claim> {
-    claims::claim(client, name, Terms { ttl: TTL, patience, waits: Queueing::Queued, label: "a test" })
+    claims::claim(client, name, terms(patience))
+}
+
+/// Acquires a lock, and returns what a successor of its holder has to name.
+pub(crate) async fn held(client: &Client, name: &str) -> (Box<dyn Claim>, Predecessor, Grant) {
+    let (mut holder, named) = claims::predecessor(client, name, terms(Duration::from_secs(5)));
+    let grant = granted(&mut holder).await;
+    (holder, named, grant)
+}
+
+fn terms(patience: Duration) -> Terms<'static> {
+    Terms { ttl: TTL, patience, waits: Queueing::Queued, label: "a test" }
 }
 
 /// Acquires a lock and releases it, so that it has a row that no client holds.

@@ -8,7 +8,8 @@ use sqlx::Executor;
 
 use crate::Outcome;
 use crate::server::{
-    Site, TTL, busy, claim, claim_within, free_row, granted, run, start, start_durable, until,
+    Site, TTL, busy, claim, claim_within, free_row, granted, held, run, start, start_durable, succeeded,
+    until,
 };
 
 /// Makes the table's next `times` writes fail with an error of this code. They are counted with a sequence, which a
@@ -37,6 +38,12 @@ pub(crate) fn what_the_server_undid_is_asked_again_and_never_contention() -> Out
             assert!(matches!(holder.renew(TTL).await.unwrap(), Renewal::Held { .. }), "{code}");
             fail(&site, 3, code).await;
             assert!(matches!(holder.release().await.unwrap(), Release::Released { .. }), "{code}");
+            fail(&site, 0, code).await;
+            let (_, named, _) = held(&client, code).await;
+            let mut successor = claim(&client, code);
+            fail(&site, 3, code).await;
+            succeeded(&mut successor, &named).await;
+            successor.release().await.unwrap();
             fail(&site, u32::MAX, code).await;
             let error = claim_within(&client, code, Duration::from_millis(200)).attempt().await.unwrap_err();
             assert!(error.is_transient(), "{code}: {error:?}");
@@ -130,6 +137,16 @@ pub(crate) fn a_connection_that_was_killed_is_replaced_at_every_call() -> Outcom
                 assert!(e.is_transient(), "{e:?}");
             }
             holder.release().await.unwrap();
+            let (mut before, named, _) = held(&client, "a").await;
+            site.kill_connections().await;
+            let mut successor = claim(&client, "a");
+            if let Err(e) = successor.succeed(&named).await {
+                assert!(e.is_transient(), "{e:?}");
+            }
+            // The two calls that follow: whatever was done, the lock is the successor's.
+            before.release().await.unwrap();
+            granted(&mut successor).await;
+            successor.release().await.unwrap();
             assert_eq!(site.number("SELECT count(*) FROM TABLE_ WHERE owner <> ''").await, 0);
         }
     })

@@ -9,6 +9,7 @@ mod lease;
 mod opening;
 mod rows;
 mod statements;
+mod successions;
 mod wakes;
 
 use std::path::PathBuf;
@@ -18,7 +19,7 @@ use std::time::Duration;
 use libtest_mimic::Arguments;
 use lock_conformance::claims::{self, Terms};
 use lock_conformance::rules;
-use lock_core::driver::{Claim, Queueing};
+use lock_core::driver::{Claim, Predecessor, Queueing};
 use lock_core::{Client, Options};
 use lock_sql::sqlite::Sqlite;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
@@ -92,6 +93,15 @@ rules! {
         the_patience_is_the_urls,
         a_grant_that_does_not_take_effect_is_none,
     }
+    successions {
+        it_has_a_token_of_its_own_and_a_whole_lease,
+        a_token_ahead_of_the_clock_is_followed,
+        a_predecessor_that_does_not_hold_the_lock_has_no_successor,
+        one_that_is_done_after_its_patience_takes_nothing,
+        one_that_does_not_take_effect_is_none,
+        another_process_that_writes_is_waited_for,
+        it_wakes_no_waiter_of_this_process_and_the_release_after_it_does,
+    }
     wakes {
         a_release_wakes_the_waiters_of_another_client_of_this_process,
         only_the_waiters_of_that_lock_are_woken,
@@ -161,7 +171,18 @@ impl File {
 const TTL: Duration = Duration::from_secs(10);
 
 fn claim(client: &Client, name: &str, patience: Duration) -> Box<dyn Claim> {
-    claims::claim(client, name, Terms { ttl: TTL, patience, waits: Queueing::No, label: "a test" })
+    claims::claim(client, name, terms(patience))
+}
+
+/// Acquires a lock, and returns what a successor of its holder has to name.
+async fn held(client: &Client, name: &str, patience: Duration) -> (Box<dyn Claim>, Predecessor, u64) {
+    let (mut holder, named) = claims::predecessor(client, name, terms(patience));
+    let token = granted(&mut holder).await;
+    (holder, named, token)
+}
+
+fn terms(patience: Duration) -> Terms<'static> {
+    Terms { ttl: TTL, patience, waits: Queueing::No, label: "a test" }
 }
 
 async fn granted(claim: &mut Box<dyn Claim>) -> u64 {

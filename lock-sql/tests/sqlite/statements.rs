@@ -19,14 +19,14 @@ const SLOW: &str = "CREATE TRIGGER slow_{} BEFORE {} ON onelock_locks BEGIN
   SELECT count(*) FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 6000000) SELECT i FROM n);
 END";
 
-async fn slow_down(file: &File) {
+pub(crate) async fn slow_down(file: &File) {
     for verb in ["INSERT", "UPDATE"] {
         file.execute(&SLOW.replace("{}", verb)).await;
     }
 }
 
 /// Waits until no connection writes any more.
-async fn settled(file: &File) {
+pub(crate) async fn settled(file: &File) {
     let mut admin = file.options().busy_timeout(Duration::from_secs(30));
     let mut admin = sqlx::ConnectOptions::connect({
         admin = admin.create_if_missing(false);
