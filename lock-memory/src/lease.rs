@@ -72,7 +72,7 @@ impl LeaseDriver {
 fn take(link: &Weak<Link>, pushed: Pushed<Told>) {
     let Some(link) = link.upgrade() else { return };
     match pushed {
-        Pushed::Push(Told::Released(key, waiters)) => link.wake(&key, waiters),
+        Pushed::Push(Told::Released(key)) => link.wake(&key),
         Pushed::Push(Told::Revoked(owner)) => link.holders.wake(owner.to_name().as_str()),
         Pushed::Gap => link.listen_again(),
     }
@@ -163,10 +163,10 @@ impl Link {
         }
     }
 
-    fn wake(&self, key: &Key, waiters: u32) {
+    fn wake(&self, key: &Key) {
         // The server knows our keys from us, so they begin with our prefix.
         let Some(name) = self.prefix.strip(key) else { return };
-        self.hub.wake_among(name, Some(waiters));
+        self.hub.wake(name);
         // Does nothing, unless the message that no claim listens any more was lost.
         self.stop_listening(key);
     }

@@ -346,8 +346,7 @@ impl Lock {
     }
 
     fn wake(&self, key: &Key) -> Vec<(ClientId, Told)> {
-        let waiters = u32::try_from(self.listeners.len()).unwrap_or(u32::MAX);
-        self.listeners.keys().map(|client| (*client, Told::Released(key.clone(), waiters))).collect()
+        self.listeners.keys().map(|client| (*client, Told::Released(key.clone()))).collect()
     }
 }
 

@@ -166,7 +166,7 @@ fn only_the_holder_releases_and_listeners_are_told() {
     assert!(matches!(foreign.answer, Answer::NotHeld) && foreign.pushes.is_empty());
     let own = server.handle(NOW, A, release(1));
     assert!(matches!(own.answer, Answer::Released { others: true }));
-    assert_eq!(own.pushes, [A, B].map(|client| (client, Told::Released("n".into(), 2))));
+    assert_eq!(own.pushes, [A, B].map(|client| (client, Told::Released("n".into()))));
     assert!(matches!(ask(&mut server, NOW, release(1)), Answer::NotHeld), "twice");
 
     // A late `Unlisten` doesn't undo a newer `Listen`; one in time does.
@@ -219,7 +219,7 @@ fn what_was_revoked_is_its_first_holders_to_give_back() {
     assert!(matches!(ask(&mut server, NOW, release(8)), Answer::NotHeld), "this owner never held it");
     let released = server.handle(NOW, A, release(1));
     assert!(matches!(released.answer, Answer::Released { others: true }), "{released:?}");
-    assert_eq!(released.pushes, [(B, Told::Released("n".into(), 1))]);
+    assert_eq!(released.pushes, [(B, Told::Released("n".into()))]);
     assert!(grant(&mut server, NOW, 2) > first);
     assert!(matches!(ask(&mut server, NOW, release(1)), Answer::NotHeld), "once");
 }

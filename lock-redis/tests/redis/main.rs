@@ -187,6 +187,7 @@ rules! {
     }
     wakes {
         a_release_and_a_revoke_wake_listeners,
+        a_waiter_behind_others_looks_before_it_asks,
         a_release_knows_whether_others_wait,
         a_holder_takes_no_wake_ups_from_waiters,
         one_connection_listens_for_all_claims_and_unsubscribes_unused_channels,

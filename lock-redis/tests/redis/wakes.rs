@@ -6,7 +6,7 @@ use lock_conformance::assert_in_time;
 use lock_conformance::proxy::{Fault, Proxy};
 use lock_conformance::timing::within;
 use lock_core::driver::{Claim, Release, Revocation, When};
-use lock_core::{Label, Owner, Random};
+use lock_core::{Client, Label, Owner, Random};
 
 use crate::server::{Raw, Server, busy, claim, claim_with, granted, name, run, until};
 
@@ -27,6 +27,65 @@ async fn listeners(raw: &Raw, lock: &str) -> u32 {
 
 async fn subscription_connections(raw: &Raw) -> usize {
     raw.clone().ask::<String>(&["CLIENT", "LIST", "TYPE", "pubsub"]).await.lines().count()
+}
+
+/// Returns how many scripts the server has run for attempts and releases, and how many looks it has answered.
+async fn scripts_and_looks(raw: &Raw) -> (u64, u64) {
+    let stats: String = raw.clone().ask(&["INFO", "commandstats"]).await;
+    let calls = |command: &str| {
+        let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+        line.and_then(|line| line.split(',').next()?.parse().ok()).unwrap_or(0)
+    };
+    (calls("evalsha"), calls("pttl"))
+}
+
+/// A release by an owner that had to wait tells how many listen, and each waiter counts the releases since it came.
+pub(crate) fn a_waiter_behind_others_looks_before_it_asks() {
+    run(async {
+        let server = Server::start(&[]);
+        let raw = server.raw().await;
+        let holders = server.client("").await;
+        let (mut first, mut clients) = (claim(&server.client("").await, "a", 20_000), Vec::new());
+        let mut holder = claim(&holders, "a", 20_000);
+        granted(&mut holder).await;
+        busy(&mut first).await;
+        first.listen().await.unwrap();
+        for _ in 0..4 {
+            holder = handed_on(&holders, holder).await;
+        }
+        for _ in 0..3 {
+            let mut later = claim(&server.client("").await, "a", 20_000);
+            busy(&mut later).await;
+            later.listen().await.unwrap();
+            clients.push(later);
+        }
+        holder = handed_on(&holders, holder).await;
+        let mut last = clients.pop().unwrap();
+        woken("the release wakes the first waiter", &mut first).await;
+        woken("the release wakes the last waiter", &mut last).await;
+        let before = scripts_and_looks(&raw).await;
+        busy(&mut last).await;
+        let between = scripts_and_looks(&raw).await;
+        assert_eq!(
+            (between.0 - before.0, between.1 - before.1),
+            (0, 1),
+            "the last one looks, and asks no script"
+        );
+        busy(&mut first).await;
+        let after = scripts_and_looks(&raw).await;
+        // Inside of the script there is another PTTL.
+        assert_eq!((after.0 - between.0, after.1 - between.1), (1, 1), "the first one asks at once");
+        holder.release().await.unwrap();
+    });
+}
+
+/// The holder releases the lock, and another owner has it, which had to wait for it.
+async fn handed_on(client: &Client, mut holder: Box<dyn Claim>) -> Box<dyn Claim> {
+    let mut next = claim(client, "a", 20_000);
+    busy(&mut next).await;
+    holder.release().await.unwrap();
+    granted(&mut next).await;
+    next
 }
 
 pub(crate) fn a_release_and_a_revoke_wake_listeners() {

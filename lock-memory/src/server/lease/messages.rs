@@ -159,8 +159,8 @@ pub enum Answer {
 /// What the server pushes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// This lock has become free. So many clients are told.
-    Released(Key, u32),
+    /// This lock has become free.
+    Released(Key),
     /// The lock that this owner holds was revoked.
     Revoked(Owner),
 }
