@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::driver::{Grant, Succession};
-use lock_core::{Client, Effect, Ending, Error, ErrorKind, FencingToken, Guard, Period, Result};
+use lock_core::{Client, Clock, Effect, Ending, Error, ErrorKind, FencingToken, Guard, Period, Result};
 use tokio::task::JoinHandle;
 
 use crate::scripted::{Script, Step, client, granted, held, ms, pass, released, succeeded, unknown};
@@ -30,6 +30,12 @@ async fn waiter(client: &Client) -> JoinHandle<Result<Guard>> {
     waiting
 }
 
+/// Waits until it has the lock. With a time limit: a virtual clock stands still if nothing else happens.
+async fn has_it(waiting: JoinHandle<Result<Guard>>) -> Guard {
+    let outcome = Clock::system().timeout(TTL * 20, waiting).await.expect("the lock comes to it");
+    outcome.unwrap().unwrap()
+}
+
 fn calls(script: &Script) -> Vec<String> {
     let log = script.log();
     let calls = log.into_iter().map(|(_, what)| what.split(' ').next().unwrap_or_default().to_owned());
@@ -43,7 +49,7 @@ async fn a_release_and_the_next_grant_are_one_request() {
     let waiting = waiter(&client).await;
     pass(ms(20)).await;
     assert_eq!(first.release().await, Ending::Released);
-    let second = waiting.await.unwrap().unwrap();
+    let second = has_it(waiting).await;
     assert_eq!((first_token(&second), calls(&script)), (8, vec!["attempt".into(), "succeed".into()]));
     // Its lease began when it was asked for.
     let valid = second.valid_for();
@@ -62,7 +68,7 @@ async fn a_guard_that_is_dropped_hands_over_too() {
     let first = acquired(&client).await;
     let waiting = waiter(&client).await;
     drop(first);
-    drop(waiting.await.unwrap().unwrap());
+    drop(has_it(waiting).await);
     assert_eq!(client.shutdown(TTL).await, 0);
     assert_eq!(calls(&script), ["attempt", "succeed", "release"]);
 }
@@ -74,7 +80,7 @@ async fn what_is_not_held_is_released_and_asked_for() {
     let first = acquired(&client).await;
     let waiting = waiter(&client).await;
     first.release().await;
-    let second = waiting.await.unwrap().unwrap();
+    let second = has_it(waiting).await;
     assert_eq!(first_token(&second), 7);
     let mut both = calls(&script).split_off(2);
     both.sort();
@@ -89,7 +95,7 @@ async fn a_server_that_can_not_after_all_is_asked_twice() {
     let first = acquired(&client).await;
     let waiting = waiter(&client).await;
     assert_eq!(first.release().await, Ending::Released);
-    assert_eq!(first_token(&waiting.await.unwrap().unwrap()), 7);
+    assert_eq!(first_token(&has_it(waiting).await), 7);
 }
 
 /// The request may have been done, and may still be done: the one owner releases, and the other asks again. When both
@@ -101,7 +107,7 @@ async fn a_hand_over_of_unknown_outcome_is_settled() {
     let waiting = waiter(&client).await;
     let asked = now(&client);
     assert_eq!(first.release().await, Ending::Released);
-    let second = waiting.await.unwrap().unwrap();
+    let second = has_it(waiting).await;
     assert_eq!(second.release().await, Ending::Released);
     assert_eq!(client.shutdown(TTL * 2).await, 0);
     let releases = script.times_of("release");
@@ -141,7 +147,7 @@ async fn a_waiter_that_went_before_is_asked_for_nothing() {
     gone.abort();
     pass(ms(1)).await;
     drop(first);
-    drop(stays.await.unwrap().unwrap());
+    drop(has_it(stays).await);
     assert_eq!(client.shutdown(TTL).await, 0);
     assert_eq!(calls(&script), ["attempt", "succeed", "release"]);
 }
@@ -207,7 +213,7 @@ async fn a_panic_during_the_request_leaves_the_turn_to_the_next_task() {
     let waiting = waiter(&client).await;
     script.panics_in("succeed");
     drop(first);
-    let second = waiting.await.unwrap().unwrap();
+    let second = has_it(waiting).await;
     assert_eq!(first_token(&second), 7);
     drop(second);
     assert_eq!(client.shutdown(TTL * 2).await, 0);
@@ -224,7 +230,7 @@ async fn an_answer_that_comes_too_late_is_not_relied_on() {
     let first = acquired(&client).await;
     let waiting = waiter(&client).await;
     drop(first);
-    let second = waiting.await.unwrap().unwrap();
+    let second = has_it(waiting).await;
     assert_eq!(first_token(&second), 7);
     drop(second);
     assert_eq!(client.shutdown(TTL * 2).await, 0);
@@ -259,7 +265,7 @@ async fn an_attempt_of_unknown_outcome_is_not_handed_over() {
     let first = acquired(&client).await;
     let waiting = waiter(&client).await;
     drop(first);
-    drop(waiting.await.unwrap().unwrap());
+    drop(has_it(waiting).await);
     assert_eq!(client.shutdown(TTL * 2).await, 0);
     assert!(script.times_of("succeed").is_empty(), "{:?}", script.log());
 }
