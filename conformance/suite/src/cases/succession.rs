@@ -8,7 +8,7 @@ use std::time::Duration;
 use lock_core::driver::{
     Attempt, Claim, Predecessor, Queueing, Release, Renewal, Request, Succession, Successions, Wakes, When,
 };
-use lock_core::{Client, Guard, Label, Name, Options, Owner, Random};
+use lock_core::{Client, FencingToken, Guard, Label, Name, Options, Owner, Random};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::bounds;
@@ -76,7 +76,7 @@ async fn a_succession_is_a_release_and_a_grant(s: Setting) {
         let holder = s.lock(&client, &name).build().expect("fine terms").inspect().answered().await.holder;
         let holder = holder.expect("it is held");
         assert_eq!(
-            (holder.token.map(|token| token.get()), holder.label.as_deref()),
+            (holder.token.map(FencingToken::get), holder.label.as_deref()),
             (Some(token), Some("a case"))
         );
         (first, last_token) = (next, token);
