@@ -147,7 +147,7 @@ impl FirstLock {
 /// How long a process that has failed may take to say why.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 /// How often the program is started for nothing in each slice.
-const STARTS: usize = 5;
+const STARTS: usize = 20;
 const START: &str = "start_us";
 /// How many round trips are timed in each slice.
 const ROUND_TRIPS: usize = 20;
