@@ -11,6 +11,7 @@ use crate::report::{Row, number, rate, short};
 /// Returns the document.
 pub(super) fn document(comparison: &Comparison<'_>) -> String {
     let mut text = Text::default();
+    text.line("# Before and after\n");
     text.runs(comparison.runs);
     text.verdicts(comparison);
     for backend in &comparison.backends {
@@ -148,14 +149,17 @@ fn case(rows: Both<&Row>) -> String {
     }
 }
 
-/// Returns the further figures that one of the runs has.
+/// Returns the errors, if there are any, and the further figures.
 fn further(rows: Both<&Row>) -> String {
-    let names = rows.latest().map(|row| row.figures.keys().collect::<Vec<_>>()).unwrap_or_default();
+    let failed = rows.map(|row| (row.errors > 0).then_some(())).latest();
+    let errors =
+        failed.map(|()| format!("**errors** {}", changed(rows.map(|row| Some(row.errors.to_string())))));
+    let names = rows.latest().into_iter().flat_map(|row| row.figures.keys());
     let figure = |name: &String| {
         let values = rows.map(|row| Some(number_of(row, name)));
         format!("{} {}", name.replace('_', " "), changed(values))
     };
-    names.into_iter().map(figure).collect::<Vec<_>>().join("; ")
+    errors.into_iter().chain(names.map(figure)).collect::<Vec<_>>().join("; ")
 }
 
 fn number_of(row: &Row, name: &str) -> String {
@@ -245,15 +249,14 @@ mod tests {
 
     #[test]
     fn what_is_missed_is_listed_and_what_is_in_one_run_is_shown() {
-        let after = file(90.0, 3_100.0, false);
+        let mut after = file(90.0, 3_100.0, false);
+        after.rows[0].errors = 3;
         let before = Measured::parse(&text(&[])).unwrap();
         let document = document(&Comparison::of(&before, &after));
         assert!(document.contains("\n- redis, held locks=100: p99 ratio <= 1.5\n"), "{document}");
-        assert!(
-            document.contains("| - → 90.0 |") && document.contains("| - → **missed** |")
-                || document.contains("- → **missed**"),
-            "{document}"
-        );
+        assert!(document.contains("| - → 90.0 |"), "{document}");
+        assert!(document.contains("| **errors** - → 3; bytes per lock"), "{document}");
+        assert!(document.contains("p99 ratio <= 1.5: - → **missed** |"), "{document}");
         assert!(document.contains("| all | interrupted | 61 s |"), "{document}");
     }
 

@@ -59,7 +59,7 @@ impl Output {
         match (self.measured, self.failed) {
             (0, _) => Err("nothing was measured".into()),
             (_, 0) => Ok(()),
-            (_, failed) => Err(format!("{failed} measurements failed").into()),
+            (_, failed) => Err(format!("of what was asked for, {failed} could not be measured").into()),
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{ChildStderr, Command};
+use tokio::process::Command;
 
 use crate::Outcome;
 use crate::backend::Backend;
@@ -63,22 +63,38 @@ impl FirstLock {
         Ok(FirstLock { program, backend, url: url.to_owned(), name: name.to_owned() })
     }
 
-    fn command(&self) -> Outcome<Command> {
+    /// Returns the program without arguments.
+    fn program(&self) -> Outcome<Command> {
         let mut command = match &self.program {
-            Program::Lock(program) => {
-                let mut command = Command::new(program);
-                command.args(["run", "--verbose", "--name", &self.name, "--", "true"]);
-                command
-            }
+            Program::Lock(program) => Command::new(program),
+            Program::Raw(_) => Command::new(env::current_exe()?),
+        };
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
+        Ok(command)
+    }
+
+    fn command(&self) -> Outcome<Command> {
+        let mut command = self.program()?;
+        command.env(URL, &self.url);
+        match &self.program {
+            Program::Lock(_) => command.args(["run", "--verbose", "--name", &self.name, "--", "true"]),
             Program::Raw(prepared) => {
-                let mut command = Command::new(env::current_exe()?);
-                command.args(["raw-run", "--name", &self.name]).env(TOLD, prepared.text()?);
-                command
+                command.args(["raw-run", "--name", &self.name]).env(TOLD, prepared.text()?)
             }
         };
-        command.env(URL, &self.url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        command.kill_on_drop(true);
         Ok(command)
+    }
+
+    /// Returns what the program takes to start, and to end at once.
+    async fn started(&self) -> Outcome<Option<f64>> {
+        let mut all = Vec::new();
+        for _ in 0..STARTS {
+            let mut command = self.program()?;
+            let began = Instant::now();
+            command.arg("--version").spawn()?.wait().await?;
+            all.push(micros(began.elapsed()));
+        }
+        Ok(median(all))
     }
 
     async fn run_once(&self) -> Outcome<Run> {
@@ -86,26 +102,39 @@ impl FirstLock {
         let began = Instant::now();
         let mut process = command.spawn()?;
         let said = process.stderr.take().ok_or("the process has no stderr")?;
-        let ending = async {
-            let status = process.wait().await;
-            (status, began.elapsed())
-        };
-        let (heard, (status, whole)) = tokio::join!(hear(said, began), ending);
-        match (heard?, status?) {
-            (Heard { to_grant: Some(to_grant), .. }, status) if status.success() => {
-                Ok(Run { to_grant, whole })
+        let (mut lines, mut other) = (BufReader::new(said).lines(), String::new());
+        let mut to_grant = None;
+        // It may leave a child behind, which keeps its stderr open: its end is that of the process.
+        let (status, whole) = loop {
+            tokio::select! {
+                biased;
+                Ok(Some(line)) = lines.next_line() => match says_granted(&line) {
+                    true => to_grant = Some(began.elapsed()),
+                    false => other.push_str(&line),
+                },
+                status = process.wait() => break (status?, began.elapsed()),
             }
-            (Heard { other, .. }, status) => Err(format!("the process ended with {status}: {other}").into()),
+        };
+        match to_grant {
+            Some(to_grant) if status.success() => Ok(Run { to_grant, whole }),
+            _ => {
+                if let Ok(last) = tokio::time::timeout(LAST_WORDS, lines.next_line()).await {
+                    other.extend(last?);
+                }
+                Err(format!("the process ended with {status}: {other}").into())
+            }
         }
     }
 
-    /// Returns what the bare driver takes to connect, and for a round trip.
+    /// Returns what the bare driver takes to connect, and for a round trip on a connection that has rested: in a program
+    /// that has just started, every request finds the server asleep.
     async fn probed(&self) -> Outcome<Vec<(&'static str, f64)>> {
         let began = Instant::now();
         let mut probe = Probe::connect(self.backend, &self.url).await?;
         let connected = began.elapsed();
         let mut asked = Vec::new();
         for _ in 0..ROUND_TRIPS {
+            tokio::time::sleep(REST).await;
             let began = Instant::now();
             probe.ask().await?;
             asked.push(micros(began.elapsed()));
@@ -115,28 +144,20 @@ impl FirstLock {
     }
 }
 
+/// How long a process that has failed may take to say why.
+const LAST_WORDS: Duration = Duration::from_millis(100);
+/// How often the program is started for nothing in each slice.
+const STARTS: usize = 20;
+const START: &str = "start_us";
 /// How many round trips are timed in each slice.
 const ROUND_TRIPS: usize = 20;
+/// How long the connection rests before each.
+const REST: Duration = Duration::from_millis(3);
 const ROUND_TRIP: &str = "round_trip_us";
 
-/// What a process said on stderr.
-struct Heard {
-    to_grant: Option<Duration>,
-    /// All but the grant.
-    other: String,
-}
-
-/// Listens until the process and its children have closed their stderr.
-async fn hear(said: ChildStderr, began: Instant) -> Outcome<Heard> {
-    let (mut lines, mut heard) =
-        (BufReader::new(said).lines(), Heard { to_grant: None, other: String::new() });
-    while let Some(line) = lines.next_line().await? {
-        match line.strip_prefix("lock: ").unwrap_or(&line).starts_with(ACQUIRED) {
-            true => heard.to_grant = Some(began.elapsed()),
-            false => heard.other.push_str(&format!("{line} ")),
-        }
-    }
-    Ok(heard)
+/// Whether a process has the lock, by a line of its stderr.
+fn says_granted(line: &str) -> bool {
+    line.strip_prefix("lock: ").unwrap_or(line).starts_with(ACQUIRED)
 }
 
 #[async_trait]
@@ -147,6 +168,7 @@ impl Measurement for FirstLock {
         if let Program::Raw(_) = self.program {
             slice.extra = self.probed().await?;
         }
+        slice.extra.extend(self.started().await?.map(|start| (START, start)));
         let began = Instant::now();
         loop {
             let Run { to_grant, whole } = self.run_once().await?;
@@ -162,12 +184,15 @@ impl Measurement for FirstLock {
     }
 }
 
-/// Returns by how many of the server's round trips the program takes longer to its grant than the raw driver's.
+/// Returns by how many of the server's round trips the program takes longer to its grant than the raw driver's. What
+/// each of the two programs takes to start is left out: they are not of the same size.
 pub(crate) fn round_trips_more(ours: &Tally, raw: &Tally) -> Option<f64> {
-    let round_trip = *raw.extra().get(ROUND_TRIP)?;
-    let more = |(ours, raw): (Option<f64>, Option<f64>)| Some((ours? - raw?) / 1e3 / round_trip);
-    let p50s = ours.rounds().iter().zip(raw.rounds()).map(|(ours, raw)| (ours.p50, raw.p50));
-    median(p50s.filter_map(more).collect())
+    let start = |tally: &Tally| tally.extra().get(START).copied();
+    let (start, round_trip) = (start(ours)? - start(raw)?, *raw.extra().get(ROUND_TRIP)?);
+    let micros = |p50: Option<f64>| p50.map(|nanos| nanos / 1e3);
+    let rounds = ours.rounds().iter().zip(raw.rounds());
+    let more = rounds.filter_map(|(ours, raw)| Some(micros(ours.p50)? - micros(raw.p50)? - start));
+    Some(median(more.collect())? / round_trip)
 }
 
 fn micros(duration: Duration) -> f64 {
@@ -191,10 +216,20 @@ mod tests {
             }
             tally
         };
-        let raw = tally(&[1_000, 1_200, 1_000], &[(ROUND_TRIP, 50.0)]);
+        let raw = tally(&[1_000, 1_200, 1_000], &[(ROUND_TRIP, 50.0), (START, 400.0)]);
         // In the second round, both were disturbed.
-        let ours = tally(&[1_100, 9_000, 1_090], &[]);
+        let ours = tally(&[1_100, 9_000, 1_090], &[(START, 400.0)]);
         assert_eq!(round_trips_more(&ours, &raw), Some(2.0));
+        let quicker_to_start = tally(&[1_100, 9_000, 1_090], &[(START, 350.0)]);
+        assert_eq!(round_trips_more(&quicker_to_start, &raw), Some(3.0));
         assert_eq!(round_trips_more(&raw, &ours), None, "there is no round trip to count in");
+    }
+
+    #[test]
+    fn a_grant_is_what_either_program_says_of_it() {
+        for line in ["acquired", "lock: acquired \"n\" on redis 127.0.0.1:6379 with token 7 after 1.2ms"] {
+            assert!(says_granted(line), "{line}");
+        }
+        assert!(!says_granted("lock: \"acquired\" is held by another client"));
     }
 }
