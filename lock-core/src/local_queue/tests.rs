@@ -127,3 +127,20 @@ async fn a_client_that_only_might_be_there_is_no_reason_to_stand_back() {
         "it has let the client pass that it had seen"
     );
 }
+
+/// A waiter elsewhere that was woken by the release has had the time to ask.
+#[tokio::test]
+async fn a_task_that_pauses_between_its_holds_owes_nothing() {
+    for (pause, owed) in [(Duration::ZERO, MOST_IN_A_ROW), (Duration::from_millis(1), 0)] {
+        let (time, name) = (ManualClock::default(), Name::new("n").unwrap());
+        let queues = queues_at(&time);
+        for _ in 0..MOST_IN_A_ROW {
+            let turn = enter(&queues, &name).await;
+            turn.granted();
+            turn.released(Some(true));
+            drop(turn);
+            time.advance(pause);
+        }
+        assert_eq!(enter(&queues, &name).await.turns_owed(), owed, "after pauses of {pause:?}");
+    }
+}
