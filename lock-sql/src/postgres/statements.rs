@@ -164,11 +164,16 @@ FROM released";
 
 /// The name to continue behind, how many rows, how long a row must have been idle. Rows that another transaction has
 /// locked are left for a later sweep.
+///
+/// The rows that are idle are looked up by an array of their names: as a rule it is empty. Joined with the rows that
+/// were seen, the table would be read as a whole.
 const SWEEP: &str = "
-WITH seen AS (SELECT name FROM {table} WHERE name > $1 ORDER BY name LIMIT $2),
+WITH seen AS MATERIALIZED (
+  SELECT name, greatest(token, expires) AS used FROM {table} WHERE name > $1 ORDER BY name LIMIT $2),
 idle AS (
-  SELECT l.name FROM {table} AS l JOIN seen ON seen.name = l.name
-  WHERE l.token < {now} - $3 AND l.expires < {now} - $3 FOR UPDATE OF l SKIP LOCKED),
+  SELECT name FROM {table}
+  WHERE name = ANY (ARRAY(SELECT name FROM seen WHERE used < {now} - $3))
+    AND token < {now} - $3 AND expires < {now} - $3 FOR UPDATE SKIP LOCKED),
 gone AS (DELETE FROM {table} AS l USING idle WHERE l.name = idle.name)
 SELECT {now}, count(*), (SELECT name FROM seen ORDER BY name DESC LIMIT 1) FROM seen";
 

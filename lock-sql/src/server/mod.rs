@@ -2,17 +2,20 @@
 //! clock, and the URL parameters beside the driver's own.
 
 mod dialect;
+mod line;
 mod link;
 mod parameters;
 mod pool;
+mod serving;
 mod table_name;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use dialect::{Answer, Dialect, Opened, Trouble};
+pub(crate) use line::Purpose;
 pub(crate) use link::Moment;
 pub(crate) use parameters::{Certificates, Parameters};
-pub(crate) use pool::{Pool, Purpose};
+pub(crate) use pool::Pool;
 pub(crate) use table_name::TableName;
 
 use std::time::Duration;

@@ -4,44 +4,36 @@
 //! would stop renewals, and what it leaves on a connection (an open transaction, another isolation level) would affect
 //! our statements.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lock_core::driver::{Call, Drift, HumanDuration, detached};
 use lock_core::{Clock, Effect, Error, Result};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::oneshot;
 
 use super::dialect::{Answer, Dialect};
-use super::link::{Link, Moment, Ran};
+use super::line::{Entry, Line, Purpose};
+use super::link::{Link, Moment};
+use super::serving::{Request, serve};
 
 /// Connections to one server. Cheap to clone.
 #[derive(Debug)]
 pub(crate) struct Pool<D: Dialect>(Arc<Shared<D>>);
 
 #[derive(Debug)]
-struct Shared<D: Dialect> {
+pub(super) struct Shared<D: Dialect> {
     dialect: D,
     /// How long opening a connection may take.
     patience: Duration,
-    /// The connections that no call uses; the one used last is on top.
-    idle: Mutex<Vec<Link<D>>>,
-    /// One permit for each connection that may exist.
-    all: Arc<Semaphore>,
-    /// One permit fewer, so that calls that inspect or take locks can't keep out calls that renew and release.
-    acquiring: Arc<Semaphore>,
+    state: Mutex<State<D>>,
 }
 
-/// What a statement is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// To see the holder of a lock, or to take the lock.
-    Acquire,
-    /// To renew or release a lock. Calls for [`Purpose::Acquire`] always leave one connection for it.
-    Maintain,
+pub(super) struct State<D: Dialect> {
+    /// The connections that no request uses; the one used last is on top.
+    pub(super) idle: Vec<Link<D>>,
+    pub(super) line: Line<Request<D>>,
 }
-
-/// The right to use a connection.
-type Permit = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
 
 /// A connection on which the server has not answered for this long is replaced. Something between client and server may
 /// have dropped it, and a call on it would then lose all of its patience.
@@ -56,14 +48,8 @@ impl<D: Dialect> Clone for Pool<D> {
 impl<D: Dialect> Pool<D> {
     /// Creates a pool of at most `connections` connections; fewer than two are taken for two.
     pub(crate) fn new(dialect: D, connections: usize, patience: Duration) -> Pool<D> {
-        let most = connections.max(2);
-        Pool(Arc::new(Shared {
-            dialect,
-            patience,
-            idle: Mutex::default(),
-            all: Arc::new(Semaphore::new(most)),
-            acquiring: Arc::new(Semaphore::new(most - 1)),
-        }))
+        let state = State { idle: Vec::new(), line: Line::new(connections) };
+        Pool(Arc::new(Shared { dialect, patience, state: Mutex::new(state) }))
     }
 
     #[cfg_attr(not(feature = "mysql"), allow(dead_code, reason = "only MySQL's table calls it"))]
@@ -73,94 +59,62 @@ impl<D: Dialect> Pool<D> {
 
     /// How the server clock has drifted since the oldest of the idle connections was opened.
     pub(crate) fn drift(&self) -> Option<Drift> {
-        self.0.idle().iter().map(Link::drift).max_by_key(|drift| drift.over)
+        self.0.state().idle.iter().map(Link::drift).max_by_key(|drift| drift.over)
     }
 
-    /// Runs the statement that `make` builds for the moment of sending.
+    /// Runs the statement that `make` builds for the moment of sending. It runs to its end, even if the returned future
+    /// is dropped or not polled.
     pub(crate) async fn ask(
         &self,
         call: &Call,
         purpose: Purpose,
         make: impl Fn(Moment) -> D::Statement + Send + Sync + 'static,
     ) -> Result<Answer<D::Row>> {
-        let (permit, mut link) = self.link(call, purpose).await?;
-        let (shared, own) = (self.0.clone(), call.clone());
-        detached(call.clock(), call.left(), async move {
-            let ran = link.run(&own, &make).await;
-            let outcome = match ran {
-                Ran::Answered(answer) => {
-                    shared.idle().push(link);
-                    Ok(answer)
-                }
-                Ran::Failed(error) => {
-                    shared.idle().push(link);
-                    Err(error)
-                }
-                Ran::Broken(error) => {
-                    // What broke this connection has usually broken the others too. Otherwise each would cost another
-                    // call.
-                    shared.idle().clear();
-                    Err(error)
-                }
-            };
-            drop(permit);
-            outcome
-        })
-        .await
+        let (reply, mut answer) = oneshot::channel();
+        let request = Request { call: call.clone(), make: Box::new(make), reply };
+        let entry = self.0.state().line.enter(purpose, request);
+        let answer = match entry {
+            Entry::Served(request) => {
+                serve(self.0.clone(), purpose, request);
+                answer.await
+            }
+            Entry::Waits(ticket) => match call.within(&mut answer).await {
+                Some(answer) => answer,
+                None if self.0.state().line.leave(purpose, ticket) => return Err(no_connection()),
+                None => answer.await,
+            },
+        };
+        answer.unwrap_or_else(|_| Err(Error::unavailable(Effect::Unknown, "the call's task ended early")))
     }
 
     /// Opens the first connection of a client that is being opened.
     #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only PostgreSQL's table calls it"))]
     pub(crate) async fn open_one(&self, call: &Call) -> Result<()> {
-        self.open(call).await
+        self.0.open(call).await
     }
+}
 
+impl<D: Dialect> Shared<D> {
     /// Returns a connection, and opens one if none is idle. If this fails, nothing was asked of the server.
-    async fn link(&self, call: &Call, purpose: Purpose) -> Result<(Permit, Link<D>)> {
-        let out_of_time = || Error::unavailable(Effect::NotApplied, "no connection was free in time");
-        let permit = match self.free_permit(purpose) {
-            Some(permit) => permit,
-            None => call.clock().timeout(call.left(), self.permit(purpose)).await.ok_or_else(out_of_time)?,
-        };
+    pub(super) async fn link(self: &Arc<Self>, call: &Call) -> Result<Link<D>> {
         loop {
             if let Some(link) = self.usable(call.clock()) {
-                return Ok((permit, link));
+                return Ok(link);
             }
-            if call.left().is_zero() {
-                return Err(out_of_time());
+            if call.is_over() {
+                return Err(no_connection());
             }
             self.open(call).await?;
         }
     }
 
-    /// Takes a permit if one is free, without waiting.
-    fn free_permit(&self, purpose: Purpose) -> Option<Permit> {
-        let of = |semaphore: &Arc<Semaphore>| semaphore.clone().try_acquire_owned().ok();
-        let acquiring = match purpose {
-            Purpose::Acquire => Some(of(&self.0.acquiring)?),
-            Purpose::Maintain => None,
-        };
-        Some((of(&self.0.all)?, acquiring))
-    }
-
-    async fn permit(&self, purpose: Purpose) -> Permit {
-        let of = async |semaphore: &Arc<Semaphore>| {
-            semaphore.clone().acquire_owned().await.expect("the semaphores are never closed")
-        };
-        let acquiring = match purpose {
-            Purpose::Acquire => Some(of(&self.0.acquiring).await),
-            Purpose::Maintain => None,
-        };
-        (of(&self.0.all).await, acquiring)
-    }
-
     /// Opens a connection. If that takes longer than the call may, later calls use the connection.
-    async fn open(&self, call: &Call) -> Result<()> {
-        let (shared, clock) = (self.0.clone(), call.clock().clone());
+    async fn open(self: &Arc<Self>, call: &Call) -> Result<()> {
+        let (shared, clock) = (self.clone(), call.clock().clone());
         let opening = async move {
             let opened = clock.timeout(shared.patience, shared.dialect.connect()).await;
             let opened = opened.unwrap_or_else(|| Err(not_connected(shared.patience)))?;
-            shared.idle().push(Link::new(opened, &clock));
+            shared.state().idle.push(Link::new(opened, &clock));
             Ok(())
         };
         let outcome = detached(call.clock(), call.left(), opening).await;
@@ -172,18 +126,26 @@ impl<D: Dialect> Pool<D> {
     }
 
     fn usable(&self, clock: &Clock) -> Option<Link<D>> {
-        let mut idle = self.0.idle();
+        let mut state = self.state();
         let now = clock.now();
-        idle.retain(|link| now.since(link.answered) < MAX_IDLE);
-        idle.pop()
+        state.idle.retain(|link| now.since(link.answered) < MAX_IDLE);
+        state.idle.pop()
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State<D>> {
+        // No code that can panic runs under this lock, so the state is still complete.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<D: Dialect> Shared<D> {
-    fn idle(&self) -> MutexGuard<'_, Vec<Link<D>>> {
-        // No code that can panic runs under this lock, so a poisoned list is still complete.
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+impl<D: Dialect> fmt::Debug for State<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("State").field("idle", &self.idle.len()).finish_non_exhaustive()
     }
+}
+
+fn no_connection() -> Error {
+    Error::unavailable(Effect::NotApplied, "no connection was free in time")
 }
 
 fn not_connected(within: Duration) -> Error {

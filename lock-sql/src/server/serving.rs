@@ -1,0 +1,128 @@
+//! A task that has requests answered on one connection, one after the other, for as long as some wait.
+//!
+//! The future of a statement must never be dropped half-way: sqlx would leave the connection between two messages. So
+//! the statement does not run in its caller's future, which may be dropped, or put aside without being polled.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_core::driver::Call;
+use lock_core::{Effect, Result};
+use tokio::sync::oneshot;
+
+use super::dialect::{Answer, Dialect};
+use super::line::Purpose;
+use super::link::{Link, Moment, Ran};
+use super::pool::Shared;
+
+/// A statement that a caller waits for.
+pub(super) struct Request<D: Dialect> {
+    pub(super) call: Call,
+    /// Builds the statement for the moment of sending.
+    pub(super) make: Box<dyn Fn(Moment) -> D::Statement + Send + Sync>,
+    pub(super) reply: oneshot::Sender<Result<Answer<D::Row>>>,
+}
+
+/// How much longer than its patience a statement may take before its connection is closed.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Answers `request`, which has a connection to use, and then those that wait.
+pub(super) fn serve<D: Dialect>(shared: Arc<Shared<D>>, purpose: Purpose, request: Request<D>) {
+    tokio::spawn(async move {
+        let mut serving = Serving { shared, purpose: Some(purpose), link: None };
+        let mut next = Some(request);
+        while let Some(request) = next {
+            serving.answer(request).await;
+            next = serving.next();
+        }
+    });
+}
+
+/// The use of a connection. The next request gets it, whatever ends this use.
+struct Serving<D: Dialect> {
+    shared: Arc<Shared<D>>,
+    /// What the connection is used for; `None` if it is not used any more.
+    purpose: Option<Purpose>,
+    /// The connection of the last request, if it can be used again.
+    link: Option<Link<D>>,
+}
+
+impl<D: Dialect> Serving<D> {
+    async fn answer(&mut self, request: Request<D>) {
+        // The caller has gone while it waited. Nothing is sent.
+        if request.reply.is_closed() {
+            return;
+        }
+        let mut link = match self.link.take() {
+            Some(link) => link,
+            None => match self.shared.link(&request.call).await {
+                Ok(link) => link,
+                Err(error) => return drop(request.reply.send(Err(error))),
+            },
+        };
+        let Request { call, make, reply } = request;
+        let mut reply = Some(reply);
+        if let Some(ran) = run(&mut link, &call, &make, &mut reply).await {
+            let outcome = self.keep(link, ran);
+            // The caller may have gone.
+            drop(reply.map(|reply| reply.send(outcome)));
+        }
+    }
+
+    /// Keeps the connection if it can be used again. Returns the outcome of its statement.
+    fn keep(&mut self, link: Link<D>, ran: Ran<D::Row>) -> Result<Answer<D::Row>> {
+        let outcome = match ran {
+            Ran::Answered(answer) => Ok(answer),
+            Ran::Failed(error) => Err(error),
+            Ran::Broken(error) => {
+                // What broke this connection has usually broken the others too. Otherwise each would cost another call.
+                self.shared.state().idle.clear();
+                return Err(error);
+            }
+        };
+        self.link = Some(link);
+        outcome
+    }
+
+    /// Returns the next request for the connection. Without one, puts the connection aside.
+    fn next(&mut self) -> Option<Request<D>> {
+        let mut state = self.shared.state();
+        let next = self.purpose.take().and_then(|done| state.line.next(done));
+        if next.is_none() {
+            state.idle.extend(self.link.take());
+        }
+        drop(state);
+        next.map(|(purpose, request)| {
+            self.purpose = Some(purpose);
+            request
+        })
+    }
+}
+
+impl<D: Dialect> Drop for Serving<D> {
+    /// A panic, or the end of the runtime, must not leave the line without this connection.
+    fn drop(&mut self) {
+        let next = self.purpose.take().and_then(|done| self.shared.state().line.next(done));
+        // Without a runtime, no request is answered: their callers see that.
+        if let (Some((purpose, request)), Ok(_)) = (next, tokio::runtime::Handle::try_current()) {
+            serve(self.shared.clone(), purpose, request);
+        }
+    }
+}
+
+/// Runs the statement. When the call is over, the caller is told so, and the statement may go on for a moment. `None` if
+/// it does not end in that time: then the connection has to be closed.
+async fn run<D: Dialect>(
+    link: &mut Link<D>,
+    call: &Call,
+    make: &(impl Fn(Moment) -> D::Statement + Sync),
+    reply: &mut Option<oneshot::Sender<Result<Answer<D::Row>>>>,
+) -> Option<Ran<D::Row>> {
+    let mut running = pin!(link.run(call, make));
+    if let Some(ran) = call.within(&mut running).await {
+        return Some(ran);
+    }
+    drop(reply.take().map(|reply| reply.send(Err(call.out_of_time(Effect::Unknown)))));
+    call.clock().timeout(GRACE, running).await
+}
