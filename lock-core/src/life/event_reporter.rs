@@ -87,11 +87,9 @@ impl EventReporter {
 
 impl Drop for EventReporter {
     fn drop(&mut self) {
-        if self.shared.process.is_another() {
-            return; // in a fork: the claim lives on in the parent process
-        }
         match self.stage {
             Stage::NotAsked | Stage::Closed => {}
+            _ if self.shared.process.is_another() => {} // in a fork: the claim lives on in the parent process
             Stage::Asked => self.not_granted(Refusal::Error),
             Stage::Granted { .. } | Stage::Lost { .. } => {
                 self.lost(LossReason::RuntimeEnded);

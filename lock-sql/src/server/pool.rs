@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use super::dialect::{Answer, Dialect};
 use super::line::{Entry, Line, Purpose};
 use super::link::{Link, Moment};
-use super::serving::{Request, serve};
+use super::serving::{Job, Request, serve};
 
 /// Connections to one server. Cheap to clone.
 #[derive(Debug)]
@@ -33,6 +33,8 @@ pub(super) struct State<D: Dialect> {
     /// The connections that no request uses; the one used last is on top.
     pub(super) idle: Vec<Link<D>>,
     pub(super) line: Line<Request<D>>,
+    /// The tasks that have nothing to do; the one that was busy last is on top. They end with the pool.
+    pub(super) resting: Vec<oneshot::Sender<Job<D>>>,
 }
 
 /// A connection on which the server has not answered for this long is replaced. Something between client and server may
@@ -48,7 +50,7 @@ impl<D: Dialect> Clone for Pool<D> {
 impl<D: Dialect> Pool<D> {
     /// Creates a pool of at most `connections` connections; fewer than two are taken for two.
     pub(crate) fn new(dialect: D, connections: usize, patience: Duration) -> Pool<D> {
-        let state = State { idle: Vec::new(), line: Line::new(connections) };
+        let state = State { idle: Vec::new(), line: Line::new(connections), resting: Vec::new() };
         Pool(Arc::new(Shared { dialect, patience, state: Mutex::new(state) }))
     }
 
@@ -75,7 +77,7 @@ impl<D: Dialect> Pool<D> {
         let entry = self.0.state().line.enter(purpose, request);
         let answer = match entry {
             Entry::Served(request) => {
-                serve(self.0.clone(), purpose, request);
+                serve(Job { shared: self.0.clone(), purpose, request });
                 answer.await
             }
             Entry::Waits(ticket) => match call.within(&mut answer).await {

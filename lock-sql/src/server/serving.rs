@@ -1,4 +1,4 @@
-//! A task that has requests answered on one connection, one after the other, for as long as some wait.
+//! Tasks that have requests answered, one after the other, each on one connection at a time.
 //!
 //! The future of a statement must never be dropped half-way: sqlx would leave the connection between two messages. So
 //! the statement does not run in its caller's future, which may be dropped, or put aside without being polled.
@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use lock_core::driver::Call;
 use lock_core::{Effect, Result};
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
+use super::alarm::Alarm;
 use super::dialect::{Answer, Dialect};
 use super::line::Purpose;
 use super::link::{Link, Moment, Ran};
@@ -24,19 +26,38 @@ pub(super) struct Request<D: Dialect> {
     pub(super) reply: oneshot::Sender<Result<Answer<D::Row>>>,
 }
 
+/// A request that has a connection to use, for a task that has nothing to do.
+pub(super) struct Job<D: Dialect> {
+    pub(super) shared: Arc<Shared<D>>,
+    pub(super) purpose: Purpose,
+    pub(super) request: Request<D>,
+}
+
 /// How much longer than its patience a statement may take before its connection is closed.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Answers `request`, which has a connection to use, and then those that wait.
-pub(super) fn serve<D: Dialect>(shared: Arc<Shared<D>>, purpose: Purpose, request: Request<D>) {
-    tokio::spawn(async move {
-        let mut serving = Serving { shared, purpose: Some(purpose), link: None };
-        let mut next = Some(request);
-        while let Some(request) = next {
-            serving.answer(request).await;
-            next = serving.next();
-        }
-    });
+/// Has a task answer the request, and then those that wait.
+pub(super) fn serve<D: Dialect>(job: Job<D>) {
+    let task = job.shared.state().resting.pop();
+    // A task has gone if its runtime has.
+    let left = match task {
+        Some(task) => task.send(job).err(),
+        None => Some(job),
+    };
+    if let Some(job) = left {
+        tokio::spawn(work(job));
+    }
+}
+
+/// Answers requests. Ends with the pool.
+async fn work<D: Dialect>(first: Job<D>) {
+    let (mut alarm, mut next) = (Alarm::default(), Ok(first));
+    while let Ok(job) = next {
+        let rest = Serving { shared: job.shared, purpose: Some(job.purpose), link: None }
+            .answer_all(job.request, &mut alarm)
+            .await;
+        next = rest.await;
+    }
 }
 
 /// The use of a connection. The next request gets it, whatever ends this use.
@@ -49,7 +70,19 @@ struct Serving<D: Dialect> {
 }
 
 impl<D: Dialect> Serving<D> {
-    async fn answer(&mut self, request: Request<D>) {
+    /// Answers `request` and those that wait, and returns what brings this task its next job.
+    async fn answer_all(mut self, request: Request<D>, alarm: &mut Alarm) -> oneshot::Receiver<Job<D>> {
+        let mut request = request;
+        loop {
+            self.answer(request, alarm).await;
+            request = match self.next() {
+                Ok(next) => next,
+                Err(rest) => return rest,
+            };
+        }
+    }
+
+    async fn answer(&mut self, request: Request<D>, alarm: &mut Alarm) {
         // The caller has gone while it waited. Nothing is sent.
         if request.reply.is_closed() {
             return;
@@ -63,7 +96,7 @@ impl<D: Dialect> Serving<D> {
         };
         let Request { call, make, reply } = request;
         let mut reply = Some(reply);
-        if let Some(ran) = run(&mut link, &call, &make, &mut reply).await {
+        if let Some(ran) = run(&mut link, &call, &make, alarm, &mut reply).await {
             let outcome = self.keep(link, ran);
             // The caller may have gone.
             drop(reply.map(|reply| reply.send(outcome)));
@@ -85,18 +118,17 @@ impl<D: Dialect> Serving<D> {
         outcome
     }
 
-    /// Returns the next request for the connection. Without one, puts the connection aside.
-    fn next(&mut self) -> Option<Request<D>> {
+    /// Returns the next request for the connection. Without one, puts the connection and this task aside.
+    fn next(&mut self) -> std::result::Result<Request<D>, oneshot::Receiver<Job<D>>> {
         let mut state = self.shared.state();
-        let next = self.purpose.take().and_then(|done| state.line.next(done));
-        if next.is_none() {
-            state.idle.extend(self.link.take());
-        }
-        drop(state);
-        next.map(|(purpose, request)| {
+        if let Some((purpose, request)) = self.purpose.take().and_then(|done| state.line.next(done)) {
             self.purpose = Some(purpose);
-            request
-        })
+            return Ok(request);
+        }
+        let (task, rest) = oneshot::channel();
+        state.idle.extend(self.link.take());
+        state.resting.push(task);
+        Err(rest)
     }
 }
 
@@ -105,8 +137,8 @@ impl<D: Dialect> Drop for Serving<D> {
     fn drop(&mut self) {
         let next = self.purpose.take().and_then(|done| self.shared.state().line.next(done));
         // Without a runtime, no request is answered: their callers see that.
-        if let (Some((purpose, request)), Ok(_)) = (next, tokio::runtime::Handle::try_current()) {
-            serve(self.shared.clone(), purpose, request);
+        if let (Some((purpose, request)), Ok(_)) = (next, Handle::try_current()) {
+            serve(Job { shared: self.shared.clone(), purpose, request });
         }
     }
 }
@@ -117,11 +149,14 @@ async fn run<D: Dialect>(
     link: &mut Link<D>,
     call: &Call,
     make: &(impl Fn(Moment) -> D::Statement + Sync),
+    alarm: &mut Alarm,
     reply: &mut Option<oneshot::Sender<Result<Answer<D::Row>>>>,
 ) -> Option<Ran<D::Row>> {
     let mut running = pin!(link.run(call, make));
-    if let Some(ran) = call.within(&mut running).await {
-        return Some(ran);
+    tokio::select! {
+        biased;
+        ran = &mut running => return Some(ran),
+        () = alarm.ring_at(call.clock(), call.ends()) => {}
     }
     drop(reply.take().map(|reply| reply.send(Err(call.out_of_time(Effect::Unknown)))));
     call.clock().timeout(GRACE, running).await
