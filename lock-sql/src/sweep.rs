@@ -14,12 +14,16 @@ use lock_core::{Clock, Result};
 /// further than this below another reading.
 pub(crate) const IDLE_BEFORE_DELETE: Duration = Duration::from_secs(24 * 3600);
 
-/// How many rows one sweep reads. This is more than the number of locks that can have been added since the last sweep,
-/// so that rows of names that are used only once don't accumulate.
+/// How many rows a sweep reads at once.
 pub(crate) const ROWS: i64 = 200;
 
-/// How many releases there are between two sweeps.
-const RELEASES: u32 = 100;
+/// How often a sweep reads on, as long as it finds rows to delete. So many rows are more than the number of locks that
+/// can have been added since the last sweep, so that rows of names that are used only once don't accumulate.
+const READS: usize = 16;
+
+/// How many releases there are between two sweeps. As a rule a sweep finds nothing to delete, and each costs the server
+/// as much as several locks.
+const RELEASES: u32 = 400;
 
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -30,34 +34,43 @@ pub(crate) struct Sweep {
     after: Arc<Mutex<Vec<u8>>>,
 }
 
-/// What a sweep read.
+/// How a dialect sweeps the rows of its table.
+pub(crate) trait Rows: Send + Sync + 'static {
+    /// Reads the next [`ROWS`] rows behind the name `from`, in the order of names, and deletes those that are idle.
+    fn sweep(&self, call: &Call, from: Vec<u8>) -> impl Future<Output = Result<Swept>> + Send;
+}
+
+/// What was read.
 #[derive(Debug)]
 pub(crate) struct Swept {
     /// The number of rows.
     pub(crate) rows: i64,
     /// The name of the last of these rows.
     pub(crate) last: Option<Vec<u8>>,
+    /// How many of them were idle.
+    pub(crate) idle: i64,
 }
 
 impl Sweep {
-    /// Starts a sweep at each hundredth release. The release doesn't wait for the sweep. `sweep` continues behind the
-    /// name that it is given, in the order of names.
-    pub(crate) fn after_a_release<S>(&self, clock: &Clock, sweep: impl FnOnce(Call, Vec<u8>) -> S)
-    where
-        S: Future<Output = Result<Swept>> + Send + 'static,
-    {
+    /// Starts a sweep of `rows` after each so many releases. The release doesn't wait for it.
+    pub(crate) fn after_a_release<R: Rows>(&self, clock: &Clock, rows: impl FnOnce() -> R) {
         if self.releases.fetch_add(1, Ordering::Relaxed) % RELEASES != RELEASES - 1 {
             return;
         }
-        let after = self.after.clone();
-        let from = after.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let sweep = sweep(Call::begin(clock, PATIENCE), from);
-        tokio::spawn(async move {
-            // If a sweep fails, a later one reads the same rows.
-            if let Ok(Swept { rows, last }) = sweep.await {
-                let next = last.filter(|_| rows == ROWS).unwrap_or_default();
-                *after.lock().unwrap_or_else(PoisonError::into_inner) = next;
-            }
-        });
+        tokio::spawn(sweep(rows(), clock.clone(), self.after.clone()));
+    }
+}
+
+async fn sweep(rows: impl Rows, clock: Clock, after: Arc<Mutex<Vec<u8>>>) {
+    let after = || after.lock().unwrap_or_else(PoisonError::into_inner);
+    for _ in 0..READS {
+        let from = after().clone();
+        // If a sweep fails, a later one reads the same rows.
+        let Ok(swept) = rows.sweep(&Call::begin(&clock, PATIENCE), from).await else { return };
+        let end = swept.rows < ROWS;
+        *after() = swept.last.filter(|_| !end).unwrap_or_default();
+        if end || swept.idle == 0 {
+            return;
+        }
     }
 }

@@ -17,7 +17,8 @@ use super::server::Server;
 use super::settings::MySql;
 use super::statements::{self, Statements};
 use super::waiter::Waiter;
-use super::{check, succession, sweep};
+use super::sweep::TableRows;
+use super::{check, succession};
 use crate::row::{self, Row};
 use crate::server::{Answer, Moment, Pool, Purpose, TableName, left};
 use crate::sweep::Sweep;
@@ -76,6 +77,10 @@ impl MySqlTable {
             prefix: parameters.common.prefix,
             sweep: Sweep::default(),
         })
+    }
+
+    fn rows(&self) -> TableRows {
+        TableRows { pool: self.pool.clone(), statements: self.statements.clone() }
     }
 
     /// Takes the lock if it is free; otherwise reads its row.
@@ -195,7 +200,7 @@ impl Table for MySqlTable {
                 Err(e) if is_table_missing(&e) => return Ok(Release::NotHeld),
                 answer => answer?,
             };
-        self.sweep.after_a_release(call.clock(), |call, from| sweep::sweep(self, call, from));
+        self.sweep.after_a_release(call.clock(), || self.rows());
         Ok(match answer.last_insert_id {
             0 => Release::NotHeld,
             held => Release::Released { others: Some(held % 2 == 1) },

@@ -17,6 +17,7 @@ mod standbys;
 mod statement;
 mod statements;
 mod succession;
+mod sweep;
 mod table;
 mod wakes;
 

@@ -170,12 +170,12 @@ FROM released";
 const SWEEP: &str = "
 WITH seen AS MATERIALIZED (
   SELECT name, greatest(token, expires) AS used FROM {table} WHERE name > $1 ORDER BY name LIMIT $2),
-idle AS (
+idle AS MATERIALIZED (
   SELECT name FROM {table}
   WHERE name = ANY (ARRAY(SELECT name FROM seen WHERE used < {now} - $3))
     AND token < {now} - $3 AND expires < {now} - $3 FOR UPDATE SKIP LOCKED),
 gone AS (DELETE FROM {table} AS l USING idle WHERE l.name = idle.name)
-SELECT {now}, count(*), (SELECT name FROM seen ORDER BY name DESC LIMIT 1) FROM seen";
+SELECT {now}, count(*), (SELECT name FROM seen ORDER BY name DESC LIMIT 1), (SELECT count(*) FROM idle) FROM seen";
 
 /// How many rows the probe returns if everything that a lock needs was done.
 pub(super) const PROBED: usize = 3;

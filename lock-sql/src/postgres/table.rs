@@ -19,11 +19,12 @@ use super::session::Sessions;
 use super::settings::Postgres;
 use super::statement::Statement;
 use super::statements::Statements;
+use super::sweep::TableRows;
 use super::wakes::{Holder, Waiter, Wakes};
 use super::{check, errors, schema, statements, succession};
 use crate::row::{self, Row};
 use crate::server::{Answer, Moment, Pool, Purpose, TableName, left};
-use crate::sweep::{IDLE_BEFORE_DELETE, ROWS, Sweep, Swept};
+use crate::sweep::Sweep;
 use crate::table::{Course, Key, Listener, Table};
 
 /// The table of locks on one server.
@@ -107,6 +108,10 @@ impl PostgresTable {
         Marks { pool: self.pool.clone(), statements: self.statements.clone() }
     }
 
+    fn rows(&self) -> TableRows {
+        TableRows { pool: self.pool.clone(), sweep: self.statements.sweep.clone() }
+    }
+
     async fn ask(
         &self,
         call: &Call,
@@ -129,19 +134,6 @@ impl PostgresTable {
         let answer = self.pool.ask(call, Purpose::Acquire, take).await?;
         let row = answer.rows.first().ok_or(sqlx::Error::RowNotFound).map_err(errors::reading)?;
         Taken::read(row, &request.owner).map_err(errors::reading)
-    }
-
-    fn sweep(&self, call: Call, from: Vec<u8>) -> impl Future<Output = Result<Swept>> + Send + use<> {
-        let (pool, text) = (self.pool.clone(), self.statements.sweep.clone());
-        async move {
-            let sweep = move |_| {
-                Statement::new(&text).bytes(&from).number(ROWS).number(whole_micros(IDLE_BEFORE_DELETE))
-            };
-            let answer = pool.ask(&call, Purpose::Acquire, sweep).await?;
-            let row = answer.rows.first().ok_or(sqlx::Error::RowNotFound).map_err(errors::reading)?;
-            let read = || Ok(Swept { rows: row.try_get(1)?, last: row.try_get(2)? });
-            read().map_err(errors::reading)
-        }
     }
 }
 
@@ -234,7 +226,7 @@ impl Table for PostgresTable {
         let owner = *request.owner.as_bytes();
         let release = move |release: Statement| release.bytes(&owner);
         let answer = self.ask(call, Purpose::Maintain, &self.statements.release, key, release).await?;
-        self.sweep.after_a_release(call.clock(), |call, from| self.sweep(call, from));
+        self.sweep.after_a_release(call.clock(), || self.rows());
         let Some(row) = answer.rows.first() else { return Ok(Release::NotHeld) };
         let read = || Ok((row.try_get(1)?, row.try_get(2)?));
         let (was_held, others): (bool, bool) = read().map_err(errors::reading)?;

@@ -24,9 +24,10 @@ const LONGEST: Duration = Duration::from_millis(100);
 impl Alarm {
     /// Waits until `at`. Cancel safe.
     pub(super) async fn ring_at(&mut self, clock: &Clock, at: Instant) {
-        while clock.now() < at {
+        loop {
             let set = match self.0.take() {
                 Some(set) if set.at <= at => set,
+                _ if clock.now() >= at => return,
                 _ => Set::new(clock.clone(), at.min(clock.now() + LONGEST)),
             };
             self.0.insert(set).timer.as_mut().await;

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use super::dialect::{Answer, Dialect};
 use super::line::{Entry, Line, Purpose};
 use super::link::{Link, Moment};
-use super::serving::{Job, Request, serve};
+use super::serving::{Job, Request, Resting};
 
 /// Connections to one server. Cheap to clone.
 #[derive(Debug)]
@@ -33,8 +33,8 @@ pub(super) struct State<D: Dialect> {
     /// The connections that no request uses; the one used last is on top.
     pub(super) idle: Vec<Link<D>>,
     pub(super) line: Line<Request<D>>,
-    /// The tasks that have nothing to do; the one that was busy last is on top. They end with the pool.
-    pub(super) resting: Vec<oneshot::Sender<Job<D>>>,
+    /// The tasks that have nothing to do; the one that was busy last is on top.
+    pub(super) resting: Vec<Resting<D>>,
 }
 
 /// A connection on which the server has not answered for this long is replaced. Something between client and server may
@@ -74,10 +74,10 @@ impl<D: Dialect> Pool<D> {
     ) -> Result<Answer<D::Row>> {
         let (reply, mut answer) = oneshot::channel();
         let request = Request { call: call.clone(), make: Box::new(make), reply };
-        let entry = self.0.state().line.enter(purpose, request);
+        let (entry, task) = self.0.state().enter(purpose, request);
         let answer = match entry {
             Entry::Served(request) => {
-                serve(Job { shared: self.0.clone(), purpose, request });
+                Job { shared: self.0.clone(), purpose, request }.start(task);
                 answer.await
             }
             Entry::Waits(ticket) => match call.within(&mut answer).await {
@@ -137,6 +137,18 @@ impl<D: Dialect> Shared<D> {
     pub(super) fn state(&self) -> MutexGuard<'_, State<D>> {
         // No code that can panic runs under this lock, so the state is still complete.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<D: Dialect> State<D> {
+    /// Lets a request enter the line. If it has a connection to use, also returns a task that has nothing to do.
+    fn enter(&mut self, purpose: Purpose, request: Request<D>) -> (Entry<Request<D>>, Option<Resting<D>>) {
+        let entry = self.line.enter(purpose, request);
+        let task = match entry {
+            Entry::Served(_) => self.resting.pop(),
+            Entry::Waits(_) => None,
+        };
+        (entry, task)
     }
 }
 

@@ -36,16 +36,20 @@ pub(super) struct Job<D: Dialect> {
 /// How much longer than its patience a statement may take before its connection is closed.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Has a task answer the request, and then those that wait.
-pub(super) fn serve<D: Dialect>(job: Job<D>) {
-    let task = job.shared.state().resting.pop();
-    // A task has gone if its runtime has.
-    let left = match task {
-        Some(task) => task.send(job).err(),
-        None => Some(job),
-    };
-    if let Some(job) = left {
-        tokio::spawn(work(job));
+/// A task that has nothing to do. It ends with the pool.
+pub(super) type Resting<D> = oneshot::Sender<Job<D>>;
+
+impl<D: Dialect> Job<D> {
+    /// Has a task answer the request, and then those that wait. `task` had nothing to do, if there is one.
+    pub(super) fn start(self, task: Option<Resting<D>>) {
+        // A task has gone if its runtime has.
+        let left = match task {
+            Some(task) => task.send(self).err(),
+            None => Some(self),
+        };
+        if let Some(job) = left {
+            tokio::spawn(work(job));
+        }
     }
 }
 
@@ -138,7 +142,7 @@ impl<D: Dialect> Drop for Serving<D> {
         let next = self.purpose.take().and_then(|done| self.shared.state().line.next(done));
         // Without a runtime, no request is answered: their callers see that.
         if let (Some((purpose, request)), Ok(_)) = (next, Handle::try_current()) {
-            serve(Job { shared: self.shared.clone(), purpose, request });
+            Job { shared: self.shared.clone(), purpose, request }.start(None);
         }
     }
 }

@@ -18,7 +18,8 @@ use super::serial_connection::{Answer, Late, Route, SerialConnection};
 use super::settings::{BootId, Sqlite, Trust};
 use super::time::{self, Time, nanoseconds};
 use super::wakes::Wakes;
-use super::{check, errors, succession, sweep};
+use super::sweep::TableRows;
+use super::{check, errors, succession};
 use crate::row::{self, Row};
 use crate::sweep::Sweep;
 use crate::table::{Course, Key, Listener, Table};
@@ -118,6 +119,10 @@ impl SqliteTable {
         self.wakes.get_or_init(|| Wakes::of(self.file.path(), &self.prefix))
     }
 
+    fn rows(&self) -> TableRows {
+        TableRows { looks: self.looks.clone(), writes: self.writes.clone(), boot: self.time.boot().to_vec() }
+    }
+
     /// Takes the lock. `None` if another owner holds it.
     async fn take(&self, call: &Call, key: &Key, request: &Request) -> Result<Option<Taken>> {
         let (key, boot, ttl) = (key.clone(), self.time.boot(), nanoseconds(request.ttl));
@@ -207,7 +212,7 @@ impl Table for SqliteTable {
                 release.bind(boot.to_vec()).bind(now.shared)
             })
             .await?;
-        self.sweep.after_a_release(call.clock(), |call, from| sweep::sweep(self, call, from));
+        self.sweep.after_a_release(call.clock(), || self.rows());
         let was_held = answer.rows.first().map_or(Ok(false), |row| row.try_get(0));
         let name = request.name.as_str();
         // Also if nothing was held: an earlier release may have been carried out without waking the waiters.
