@@ -41,3 +41,39 @@ impl Set {
         Set { at, timer: Box::pin(async move { clock.sleep_until(at).await }) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use super::super::tests::poll_once;
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn it_rings_at_the_moment_of_each_call_whatever_it_was_set_for_before() {
+        let (clock, mut alarm) = (Clock::tokio(), Alarm::default());
+        for after in [5000 * MS, 30 * MS, 250 * MS, MS, 101 * MS] {
+            // The call that it was set for has been answered.
+            let before = clock.now() + 10_000 * MS;
+            assert!(poll_once(pin!(alarm.ring_at(&clock, before))).await.is_pending());
+            let at = clock.now() + after;
+            alarm.ring_at(&clock, at).await;
+            let late = clock.now().since(at);
+            assert!(clock.now() >= at && late <= 2 * MS, "set for {after:?}: {late:?} late");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_timer_serves_the_calls_of_a_tenth_of_a_second() {
+        let (clock, mut alarm) = (Clock::tokio(), Alarm::default());
+        let mut set_for = Vec::new();
+        for _ in 0..99 {
+            assert!(poll_once(pin!(alarm.ring_at(&clock, clock.now() + 5000 * MS))).await.is_pending());
+            set_for.extend(alarm.0.as_ref().map(|set| set.at));
+            clock.sleep(MS).await;
+        }
+        assert_eq!(set_for, vec![set_for[0]; 99]);
+    }
+}

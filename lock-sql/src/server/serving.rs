@@ -3,8 +3,10 @@
 //! The future of a statement must never be dropped half-way: sqlx would leave the connection between two messages. So
 //! the statement does not run in its caller's future, which may be dropped, or put aside without being polled.
 
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use lock_core::driver::Call;
@@ -157,10 +159,17 @@ async fn run<D: Dialect>(
     reply: &mut Option<oneshot::Sender<Result<Answer<D::Row>>>>,
 ) -> Option<Ran<D::Row>> {
     let mut running = pin!(link.run(call, make));
-    tokio::select! {
-        biased;
-        ran = &mut running => return Some(ran),
-        () = alarm.ring_at(call.clock(), call.ends()) => {}
+    let mut over = pin!(alarm.ring_at(call.clock(), call.ends()));
+    let in_time = poll_fn(|context| {
+        // The alarm is polled in any case, so that it stays set.
+        let over = over.as_mut().poll(context);
+        match running.as_mut().poll(context) {
+            Poll::Ready(ran) => Poll::Ready(Some(ran)),
+            Poll::Pending => over.map(|()| None),
+        }
+    });
+    if let Some(ran) = in_time.await {
+        return Some(ran);
     }
     drop(reply.take().map(|reply| reply.send(Err(call.out_of_time(Effect::Unknown)))));
     call.clock().timeout(GRACE, running).await

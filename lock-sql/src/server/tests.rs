@@ -1,12 +1,16 @@
 //! Tests of the pool, with a scripted server.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 use lock_core::driver::{Call, whole_micros};
 use lock_core::{Clock, Effect, Error, ErrorKind, Result};
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use super::{Answer, Dialect, Moment, Opened, Pool, Purpose, Trouble};
@@ -34,6 +38,8 @@ enum Step {
     Slow(Duration),
     /// It answers after this notification.
     When(Arc<Notify>),
+    /// The driver panics after this notification.
+    Panics(Arc<Notify>),
     Undone,
     Refused,
     Broken,
@@ -95,6 +101,10 @@ impl Dialect for Scripted {
             None => {}
             Some(Step::Slow(takes)) => server.0.clock.sleep(takes).await,
             Some(Step::When(told)) => told.notified().await,
+            Some(Step::Panics(told)) => {
+                told.notified().await;
+                panic!("as planned");
+            }
             Some(Step::Undone) => return error("undone"),
             Some(Step::Refused) => return error("refused"),
             Some(Step::Broken) => return error("broken"),
@@ -124,6 +134,11 @@ async fn ask(server: &Scripted, pool: &Pool<Scripted>, purpose: Purpose, patienc
     pool.ask(&call, purpose, |moment: Moment| moment.deadline).await.map(drop)
 }
 
+/// Polls a future once.
+pub(super) async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
+    poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
+}
+
 fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
@@ -147,6 +162,63 @@ async fn one_connection_is_kept_for_renewals() {
     ask(&server, &pool, Purpose::Maintain, PATIENCE).await.unwrap();
     told.notify_one();
     first.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_call_that_is_put_aside_keeps_no_connection() {
+    let (server, pool) = pool(2);
+    let mut put_aside = pin!(ask(&server, &pool, Purpose::Acquire, PATIENCE));
+    assert!(poll_once(put_aside.as_mut()).await.is_pending());
+    // There is one connection for both.
+    ask(&server, &pool, Purpose::Acquire, PATIENCE).await.unwrap();
+    assert_eq!((server.opened(), server.asked()), (1, 2));
+    put_aside.await.unwrap();
+}
+
+#[tokio::test]
+async fn what_a_caller_no_longer_waits_for_is_not_sent_if_it_was_still_in_line() {
+    let (server, pool) = pool(2);
+    let told = Arc::new(Notify::new());
+    server.does([Step::When(told.clone())]);
+    let mut sent = pin!(ask(&server, &pool, Purpose::Acquire, PATIENCE));
+    assert!(poll_once(sent.as_mut()).await.is_pending());
+    let mut in_line = Box::pin(ask(&server, &pool, Purpose::Acquire, PATIENCE));
+    assert!(poll_once(in_line.as_mut()).await.is_pending());
+    drop(in_line);
+    told.notify_one();
+    sent.await.unwrap();
+    ask(&server, &pool, Purpose::Acquire, PATIENCE).await.unwrap();
+    assert_eq!(server.asked(), 2);
+}
+
+#[tokio::test]
+async fn a_panic_of_the_driver_leaves_the_connection_to_the_next_in_line() {
+    let (server, pool) = pool(2);
+    let told = Arc::new(Notify::new());
+    server.does([Step::Panics(told.clone())]);
+    let mut panics = pin!(ask(&server, &pool, Purpose::Acquire, PATIENCE));
+    assert!(poll_once(panics.as_mut()).await.is_pending());
+    let mut in_line = pin!(ask(&server, &pool, Purpose::Acquire, PATIENCE));
+    assert!(poll_once(in_line.as_mut()).await.is_pending());
+    told.notify_one();
+    assert!(panics.await.unwrap_err().may_have_taken_effect());
+    in_line.await.unwrap();
+}
+
+#[tokio::test]
+async fn no_task_outlives_the_pool() {
+    let (server, pool) = pool(3);
+    let ask = || ask(&server, &pool, Purpose::Maintain, PATIENCE);
+    let (one, other) = tokio::join!(ask(), ask());
+    assert!(one.is_ok() && other.is_ok());
+    let tasks = || Handle::current().metrics().num_alive_tasks();
+    assert_eq!(tasks(), 2, "each connection has a task, which rests");
+    ask().await.unwrap();
+    assert_eq!(tasks(), 2, "a task that rests is used again");
+    drop(pool);
+    while tasks() > 0 {
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test]
