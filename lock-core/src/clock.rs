@@ -186,8 +186,18 @@ impl Clock {
         tokio::select! {
             biased;
             out = future => Some(out),
-            () = self.time.timer(limit.min(LONGEST_TIMER)) => None,
+            () = self.in_pieces(limit) => None,
         }
+    }
+
+    /// Waits for `limit`, with timers of at most [`LONGEST_PIECE`].
+    async fn in_pieces(&self, limit: Duration) {
+        let mut left = limit;
+        while left > LONGEST_PIECE {
+            self.time.timer(LONGEST_PIECE).await;
+            left -= LONGEST_PIECE;
+        }
+        self.time.timer(left).await;
     }
 
     /// Waits for `step`. If time has jumped ahead in the meantime, wakes every sleeper and returns by how much.
@@ -215,6 +225,11 @@ enum Timers {
 
 /// The longest single timer; longer sleeps are chained.
 const LONGEST_TIMER: Duration = Duration::from_secs(24 * 3600);
+
+/// The longest single timer of a call's time limit. While a call is under way, the runtime then sleeps for no longer. A
+/// timer that is made for a later moment, as for a lock that has just been granted, need not wake the runtime up: that
+/// would be a system call for each lock.
+const LONGEST_PIECE: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 struct System;

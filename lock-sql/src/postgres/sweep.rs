@@ -21,9 +21,8 @@ pub(super) struct TableRows {
 impl Rows for TableRows {
     async fn sweep(&self, call: &Call, from: Vec<u8>) -> Result<Swept> {
         let text = self.sweep.clone();
-        let sweep = move |_| {
-            Statement::new(&text).bytes(&from).number(ROWS).number(whole_micros(IDLE_BEFORE_DELETE))
-        };
+        let sweep =
+            move |_| Statement::new(&text).bytes(&from).number(ROWS).number(whole_micros(IDLE_BEFORE_DELETE));
         let answer = self.pool.ask(call, Purpose::Acquire, sweep).await?;
         let row = answer.rows.first().ok_or(sqlx::Error::RowNotFound).map_err(errors::reading)?;
         let read = || Ok(Swept { rows: row.try_get(1)?, last: row.try_get(2)?, idle: row.try_get(3)? });

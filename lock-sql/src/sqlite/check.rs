@@ -7,7 +7,7 @@ use sqlx::Row as _;
 use super::errors;
 use super::file::File;
 use super::filesystem::FileSystem;
-use super::serial_connection::Late;
+use super::serial_connection::Writes;
 use super::settings::{BootId, Trust};
 use super::table::SqliteTable;
 use super::{schema, time};
@@ -19,7 +19,7 @@ const TOUCH: &str = "UPDATE main.onelock_locks SET token = token WHERE name = x'
 
 /// Checks the file. Returns one finding per question. It is an `Err` only if the file can't be opened at all.
 pub(crate) async fn check(table: &SqliteTable, call: &Call) -> Result<Vec<Finding>> {
-    let about = table.looks.ask(call, Late::Allowed, |_| sqlx::query(ABOUT)).await?;
+    let about = table.looks.ask(call, Writes::Nothing, |_| sqlx::query(ABOUT)).await?;
     let row = about.rows.first().ok_or_else(|| errors::asking(sqlx::Error::RowNotFound))?;
     let (version, mode): (String, String) =
         (row.try_get(0).map_err(errors::asking)?, row.try_get(1).map_err(errors::asking)?);
@@ -42,7 +42,7 @@ pub(crate) async fn check(table: &SqliteTable, call: &Call) -> Result<Vec<Findin
 
 /// The version was checked when the connection was opened, but a trigger may have been added since.
 async fn schema(table: &SqliteTable, call: &Call) -> Finding {
-    let triggers = table.looks.ask(call, Late::Allowed, |_| sqlx::query(schema::TRIGGERS)).await;
+    let triggers = table.looks.ask(call, Writes::Nothing, |_| sqlx::query(schema::TRIGGERS)).await;
     match triggers.and_then(|found| schema::refuse_triggers(&found.rows)) {
         Ok(()) => {
             let good = format!("the table onelock_locks has version {}", schema::VERSION);
@@ -80,7 +80,7 @@ fn waiters(table: &SqliteTable) -> Finding {
 }
 
 async fn writable(table: &SqliteTable, call: &Call) -> Finding {
-    match table.writes.ask(call, Late::Undone, |_| sqlx::query(TOUCH)).await {
+    match table.writes.ask(call, Writes::InTime, |_| sqlx::query(TOUCH)).await {
         Ok(_) => Finding::new("writable", Level::Good, "this user may write to the file"),
         Err(e) if e.kind() == ErrorKind::Rejected => Finding::new("writable", Level::Bad, e.message()),
         Err(e) => Finding::new("writable", Level::Unknown, e.message()),

@@ -120,6 +120,11 @@ impl File {
         self.parts.identity()
     }
 
+    /// Returns whether these files are there now.
+    pub(crate) fn has(&self, files: &Identity) -> bool {
+        self.identity().is_ok_and(|there| there == *files)
+    }
+
     /// Checks that SQLite will open the index that is there now. `Unavailable` while other connections of this process
     /// keep an index that was removed, because SQLite would share that one with our connection.
     pub(crate) fn must_share_the_index(&self) -> Result<()> {

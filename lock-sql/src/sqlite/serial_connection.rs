@@ -4,10 +4,12 @@
 //! and a connection on which a call got no answer is not used again.
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use futures_util::future::poll_immediate;
 use lock_core::driver::{Call, CurrentInfo, detached};
 use lock_core::{Effect, Error, Result};
 use sqlx::query::Query;
@@ -66,13 +68,14 @@ pub(crate) struct SerialConnection {
 /// The place of a connection while no call uses it.
 pub(crate) type Slot = Mutex<Option<Link>>;
 
-/// Whether a statement may still take effect after its call is over.
+/// What a statement writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Late {
-    /// It may not: it is undone.
-    Undone,
-    /// It may, because it does no harm then.
-    Allowed,
+pub(crate) enum Writes {
+    Nothing,
+    /// What has to take effect before its call is over. Otherwise it is undone.
+    InTime,
+    /// What may also take effect later, because it does no harm then.
+    AlsoLate,
 }
 
 /// The answer to a statement, and the moment that the statement contained.
@@ -107,41 +110,55 @@ impl SerialConnection {
     pub(crate) async fn ask(
         &self,
         call: &Call,
-        late: Late,
-        make: impl Fn(Now) -> Statement + Send + 'static,
+        writes: Writes,
+        make: impl Fn(Now) -> Statement + Send + Sync + 'static,
     ) -> Result<Answer> {
         let (this, own) = (self.clone(), call.clone());
         detached(call.clock(), call.left(), async move {
             let mut slot = this.link.lock().await;
-            let mut link = match slot.take() {
-                Some(link) if link.leads_to(&this.route.file) => link,
-                stale => {
-                    if let Some(stale) = stale {
-                        stale.close().await;
+            loop {
+                let mut link = match slot.take() {
+                    Some(link) => link,
+                    None => Link::open(&this.route, &own).await.map_err(file::for_now)?,
+                };
+                let error = match link.ask(&this.route, &own, writes, &make).await {
+                    Ok(answer) => {
+                        *slot = Some(link);
+                        return Ok(answer);
                     }
-                    Link::open(&this.route, &own).await.map_err(file::for_now)?
+                    Err(Failure::Spared(error)) => {
+                        *slot = Some(link);
+                        return Err(error);
+                    }
+                    Err(Failure::Broken(error)) => Some(error),
+                    Err(Failure::Stale) => None,
+                };
+                link.close().await;
+                if let Some(error) = error {
+                    return Err(error);
                 }
-            };
-            let answer = link.ask(&this.route, &own, late, make).await;
-            match answer.as_ref().map_or_else(|failure| failure.spares_connection, |_| true) {
-                true => *slot = Some(link),
-                false => link.close().await,
             }
-            answer.map_err(|failure| failure.error)
         })
         .await
     }
 }
 
 /// Why a statement got no answer.
-struct Failure {
-    error: Error,
-    spares_connection: bool,
+enum Failure {
+    /// The connection can be used again.
+    Spared(Error),
+    /// It can't.
+    Broken(Error),
+    /// The connection no longer leads to the file. The statement has not taken effect in the one that is there.
+    Stale,
 }
 
 impl From<sqlx::Error> for Failure {
     fn from(error: sqlx::Error) -> Failure {
-        Failure { spares_connection: errors::spares_connection(&error), error: errors::asking(error) }
+        match errors::spares_connection(&error) {
+            true => Failure::Spared(errors::asking(error)),
+            false => Failure::Broken(errors::asking(error)),
+        }
     }
 }
 
@@ -196,16 +213,16 @@ impl Link {
     ) -> Result<Identity> {
         let files = route.file.identity()?;
         route.file.must_share_the_index()?;
-        let time = route.time;
-        // The last check before a statement takes effect, after every wait for other processes.
-        let in_time = move || time.shared() <= limit.load(Ordering::Acquire);
-        connection.lock_handle().await.map_err(errors::connecting)?.set_commit_hook(in_time);
+        let (time, file) = (route.time, route.file.clone());
+        // The last checks before a statement takes effect, after every wait for other processes.
+        let may_commit = move || file.has(&files) && time.shared() <= limit.load(Ordering::Acquire);
+        connection.lock_handle().await.map_err(errors::connecting)?.set_commit_hook(may_commit);
         Ok(files)
     }
 
     /// Whether the connection leads to the files that are there now.
     pub(crate) fn leads_to(&self, file: &File) -> bool {
-        file.identity().is_ok_and(|there| there == self.files)
+        file.has(&self.files)
     }
 
     /// Closes the connection, and waits for the end of that. No call could be told of an error.
@@ -215,33 +232,53 @@ impl Link {
 
     /// Repeats the statement until no other process is in the way, or the call is over. Each try reads the time again,
     /// so that a lease is counted from right before the statement.
+    ///
+    /// What a statement writes takes effect only in the file that is there at that moment. For a statement that writes
+    /// nothing, the file is checked while the connection's thread runs it.
     async fn ask(
         &mut self,
         route: &Route,
         call: &Call,
-        late: Late,
+        writes: Writes,
         make: impl Fn(Now) -> Statement,
     ) -> Result<Answer, Failure> {
         loop {
             let (now, left) = (route.time.now(), call.left());
             if left.is_zero() {
                 let error = Error::unavailable(Effect::NotApplied, "no time was left after earlier calls");
-                return Err(Failure { error, spares_connection: true });
+                return Err(Failure::Spared(error));
             }
-            let limit = match late {
-                Late::Undone => now.shared.saturating_add(nanoseconds(left)),
-                Late::Allowed => i64::MAX,
+            let limit = match writes {
+                Writes::InTime => now.shared.saturating_add(nanoseconds(left)),
+                Writes::Nothing | Writes::AlsoLate => i64::MAX,
             };
             self.deadline.store(limit, Ordering::Release);
             // Reads the answer to its end: a statement that writes takes effect after its last row, and only then is
             // known to have taken effect. (sqlx' `fetch_optional` stops at the row, and doesn't report an error after
             // it.)
-            match make(now).fetch_all(&mut self.connection).await {
-                Ok(rows) => return Ok(Answer { rows, now }),
-                Err(e) if errors::is_busy(&e) && call.left() > MIN_TIME_FOR_RETRY => {}
-                Err(e) => return Err(e.into()),
+            let asking = make(now).fetch_all(&mut self.connection);
+            let outcome = match writes {
+                Writes::Nothing => beside(asking, || route.file.has(&self.files)).await,
+                Writes::InTime | Writes::AlsoLate => (asking.await, true),
+            };
+            match outcome {
+                (_, false) => return Err(Failure::Stale),
+                (Ok(rows), _) => return Ok(Answer { rows, now }),
+                (Err(e), _) if errors::is_busy(&e) && call.left() > MIN_TIME_FOR_RETRY => {}
+                (Err(_), _) if !self.leads_to(&route.file) => return Err(Failure::Stale),
+                (Err(e), _) => return Err(e.into()),
             }
         }
+    }
+}
+
+/// Begins with `asking`, checks something while its thread works, and returns both outcomes.
+async fn beside<F: Future, T>(asking: F, check: impl FnOnce() -> T) -> (F::Output, T) {
+    let mut asking = pin!(asking);
+    let (answered, checked) = (poll_immediate(asking.as_mut()).await, check());
+    match answered {
+        Some(answer) => (answer, checked),
+        None => (asking.await, checked),
     }
 }
 

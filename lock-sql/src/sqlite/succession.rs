@@ -5,7 +5,7 @@ use lock_core::{Owner, Result};
 use sqlx::Row as _;
 
 use super::errors;
-use super::serial_connection::Late;
+use super::serial_connection::Writes;
 use super::table::{SqliteTable, left};
 use super::time::nanoseconds;
 use crate::row;
@@ -30,7 +30,7 @@ pub(super) async fn succeed(
     let label = request.label.clone();
     let answer = table
         .writes
-        .ask(call, Late::Undone, move |now| {
+        .ask(call, Writes::InTime, move |now| {
             let succeed = sqlx::query(SUCCEED).bind(key.to_vec()).bind(owner.to_vec()).bind(now.wall.max(1));
             let succeed = succeed.bind(boot.to_vec()).bind(now.shared).bind(ttl);
             succeed.bind(label.as_str().to_owned()).bind(predecessor.to_vec())

@@ -5,7 +5,7 @@ use lock_core::driver::Call;
 use sqlx::Row as _;
 
 use super::errors;
-use super::serial_connection::{Late, SerialConnection};
+use super::serial_connection::{SerialConnection, Writes};
 use super::time::Now;
 use crate::sweep::{IDLE_BEFORE_DELETE, ROWS, Rows, Swept};
 
@@ -27,7 +27,7 @@ impl Rows for TableRows {
         let idle = i64::try_from(IDLE_BEFORE_DELETE.as_micros()).unwrap_or(i64::MAX);
         let begin = from.clone();
         let find = move |now: Now| sqlx::query(FIND).bind(begin.clone()).bind(now.wall - idle).bind(ROWS);
-        let found = self.looks.ask(call, Late::Allowed, find).await?;
+        let found = self.looks.ask(call, Writes::Nothing, find).await?;
         let Some(row) = found.rows.first() else { return Ok(Swept { rows: 0, last: None, idle: 0 }) };
         let read = || Ok((row.try_get::<Option<Vec<u8>>, _>(0)?, row.try_get::<i64, _>(1)?, row.try_get(2)?));
         let (last, rows, old): (_, _, Option<i64>) = read().map_err(errors::asking)?;
@@ -37,7 +37,7 @@ impl Rows for TableRows {
                 let delete = sqlx::query(DELETE).bind(from.clone()).bind(last.clone()).bind(now.wall - idle);
                 delete.bind(boot.clone()).bind(now.shared)
             };
-            self.writes.ask(call, Late::Undone, delete).await?;
+            self.writes.ask(call, Writes::InTime, delete).await?;
         }
         Ok(Swept { rows, last, idle: old.unwrap_or(0) })
     }

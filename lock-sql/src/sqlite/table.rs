@@ -14,11 +14,11 @@ use sqlx::sqlite::SqliteRow;
 
 use super::file::File;
 use super::info::info;
-use super::serial_connection::{Answer, Late, Route, SerialConnection};
+use super::serial_connection::{Answer, Route, SerialConnection, Writes};
 use super::settings::{BootId, Sqlite, Trust};
+use super::sweep::TableRows;
 use super::time::{self, Time, nanoseconds};
 use super::wakes::Wakes;
-use super::sweep::TableRows;
 use super::{check, errors, succession};
 use crate::row::{self, Row};
 use crate::sweep::Sweep;
@@ -129,7 +129,7 @@ impl SqliteTable {
         let (owner, label) = (*request.owner.as_bytes(), request.label.clone());
         let answer = self
             .writes
-            .ask(call, Late::Undone, move |now| {
+            .ask(call, Writes::InTime, move |now| {
                 let take = sqlx::query(TAKE).bind(key.to_vec()).bind(owner.to_vec()).bind(now.wall.max(1));
                 take.bind(boot.to_vec()).bind(now.shared).bind(ttl).bind(label.as_str().to_owned())
             })
@@ -161,7 +161,7 @@ impl Table for SqliteTable {
     async fn look(&self, call: &Call, key: &Key) -> Result<Option<Row>> {
         let (key, boot) = (key.clone(), self.time.boot());
         let Answer { rows, now } =
-            self.looks.ask(call, Late::Allowed, move |_| sqlx::query(LOOK).bind(key.to_vec())).await?;
+            self.looks.ask(call, Writes::Nothing, move |_| sqlx::query(LOOK).bind(key.to_vec())).await?;
         let row = rows.first().map(|row| read(row, boot, now)).transpose();
         row.map_err(errors::asking)
     }
@@ -195,7 +195,7 @@ impl Table for SqliteTable {
         let (key, owner, boot, ttl) = (key.clone(), *owner.as_bytes(), self.time.boot(), nanoseconds(ttl));
         let answer = self
             .writes
-            .ask(call, Late::Undone, move |now| {
+            .ask(call, Writes::InTime, move |now| {
                 let renew = sqlx::query(RENEW).bind(key.to_vec()).bind(owner.to_vec()).bind(boot.to_vec());
                 renew.bind(now.shared).bind(ttl)
             })
@@ -207,7 +207,7 @@ impl Table for SqliteTable {
         let (key, owner, boot) = (key.clone(), *request.owner.as_bytes(), self.time.boot());
         let answer = self
             .writes
-            .ask(call, Late::Allowed, move |now| {
+            .ask(call, Writes::AlsoLate, move |now| {
                 let release = sqlx::query(RELEASE).bind(key.to_vec()).bind(owner.to_vec());
                 release.bind(boot.to_vec()).bind(now.shared)
             })
@@ -228,7 +228,7 @@ impl Table for SqliteTable {
         let Revocation { holder, by, label, when, .. } = revocation;
         let answer = self
             .writes
-            .ask(call, Late::Undone, move |now| {
+            .ask(call, Writes::InTime, move |now| {
                 let sql = match when {
                     When::HoldersDeadline => REVOKE_AT_THE_END,
                     When::Now => REVOKE_NOW,
@@ -265,7 +265,7 @@ impl Table for SqliteTable {
         let list = move |now: time::Now| {
             sqlx::query(LIST).bind(beginning.clone()).bind(boot.to_vec()).bind(now.shared)
         };
-        let Answer { rows, .. } = self.looks.ask(call, Late::Allowed, list).await?;
+        let Answer { rows, .. } = self.looks.ask(call, Writes::Nothing, list).await?;
         rows.iter().map(|row| row.try_get(0).map_err(errors::asking)).collect()
     }
 

@@ -1,11 +1,17 @@
 //! The clock and the boot by which a lease ends.
 
+use std::time::Duration;
+
 use lock_core::driver::{Attempt, LossReason, Release, Renewal, Revocation, Revoked, When};
 use lock_core::{Label, Name, Owner, Random};
+#[cfg(unix)]
+use sqlx::{ConnectOptions, Connection, Executor};
 
+#[cfg(unix)]
+use super::statements::slow_down;
 use super::{File, TTL, claim, granted, run};
 
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// RULE j1: in another boot, the clock began anew.
 pub(crate) fn a_lease_of_another_boot_is_over_and_its_token_counts() {
@@ -116,6 +122,31 @@ pub(crate) fn a_file_that_was_deleted_holds_nothing() {
         assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(LossReason::Taken));
         assert!(matches!(claim(&client, "a", PATIENCE).attempt().await.unwrap(), Attempt::Busy(_)));
         assert!(matches!(second.renew(TTL).await.unwrap(), Renewal::Held { .. }));
+    });
+}
+
+/// A statement may wait for other processes, and take long: what counts is the file that is there when it takes effect.
+#[cfg(unix)]
+pub(crate) fn a_file_that_is_deleted_under_a_statement_takes_no_lock() {
+    run(async {
+        let file = File::new();
+        let (client, other) = (file.client().await, file.client().await);
+        let mut holder = claim(&client, "b", PATIENCE);
+        granted(&mut holder).await;
+        slow_down(&file).await;
+        let attempt = tokio::spawn(async move { claim(&client, "a", TTL).attempt().await });
+        let mut admin = file.options().busy_timeout(Duration::ZERO).connect().await.unwrap();
+        while admin.execute("BEGIN IMMEDIATE").await.is_ok() {
+            admin.execute("ROLLBACK").await.unwrap();
+            tokio::task::yield_now().await;
+        }
+        for suffix in ["", "-wal", "-shm"] {
+            std::fs::remove_file(format!("{}{suffix}", file.path().display())).unwrap();
+        }
+        admin.close().await.unwrap();
+        assert!(matches!(attempt.await.unwrap().unwrap(), Attempt::Granted(_)));
+        let second = claim(&other, "a", PATIENCE).attempt().await.unwrap();
+        assert!(matches!(second, Attempt::Busy(_)), "both hold it: {second:?}");
     });
 }
 

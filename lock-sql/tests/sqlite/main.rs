@@ -50,6 +50,7 @@ rules! {
     #[cfg(unix)]
     lease {
         a_file_that_was_deleted_holds_nothing,
+        a_file_that_is_deleted_under_a_statement_takes_no_lock,
         a_log_that_was_removed_makes_no_second_holder_in_one_process,
     }
     opening {
