@@ -113,7 +113,7 @@ impl Hold {
         let (reply, answer) = oneshot::channel();
         let asked = self.shared.clock.now();
         // Sent for a lost lock too: the claim has to report the loss that its guard is told.
-        let sent = self.granted.commands.send(Command::Renew { ttl, asked, reply });
+        let sent = self.granted.commands.unbounded_send(Command::Renew { ttl, asked, reply });
         if sent.is_err() || self.loss().is_some() {
             return Err(lost());
         }
@@ -131,7 +131,12 @@ impl Hold {
         let (reply, answer) = oneshot::channel();
         // If sending fails, the lock is lost already.
         let asked = self.shared.clock.now();
-        *renewal = self.granted.commands.send(Command::Renew { ttl, asked, reply }).is_ok().then_some(answer);
+        *renewal = self
+            .granted
+            .commands
+            .unbounded_send(Command::Renew { ttl, asked, reply })
+            .is_ok()
+            .then_some(answer);
     }
 
     /// Does the same as [`renew_in_background`](Self::renew_in_background) and waits for the answer. If no answer
@@ -157,7 +162,7 @@ impl Hold {
         }
         let (reply, answer) = oneshot::channel();
         // If sending fails, the lock was lost before: the sender of the answer is gone, and the answer says so.
-        let ask = || drop(self.granted.commands.send(Command::Release(reply)));
+        let ask = || drop(self.granted.commands.unbounded_send(Command::Release(reply)));
         let answer = self.claim_future.answer(self.home.caller(), ask, answer);
         let ending = pin!(async {
             let mut answer = pin!(answer);
@@ -181,7 +186,7 @@ impl Hold {
         }
         let (reply, answer) = oneshot::channel();
         // If sending fails, the lock was lost before: the sender of the answer is gone, and the answer says so.
-        let ask = || drop(self.granted.commands.send(Command::Complete(reply)));
+        let ask = || drop(self.granted.commands.unbounded_send(Command::Complete(reply)));
         let answer = pin!(self.claim_future.answer(self.home.caller(), ask, answer));
         self.home.within(answer).await.map_or(Completion::Lost, GivenUp::completion)
     }

@@ -55,7 +55,7 @@ impl Life {
         caller: &mut oneshot::Sender<Answer>,
         turn: Option<&Turn>,
         asked: Option<Asked>,
-    ) -> Outcome<Held> {
+    ) -> Outcome<Box<Held>> {
         if let Err(unsupported) = self.check_period().await {
             return Outcome::Failed(unsupported);
         }
@@ -84,7 +84,7 @@ impl Life {
         turn: Option<&Turn>,
         failures: &mut u32,
         mut answered: Option<(Instant, Result<Attempt>)>,
-    ) -> ControlFlow<Outcome<Held>, Duration> {
+    ) -> ControlFlow<Outcome<Box<Held>>, Duration> {
         loop {
             let (asked, outcome) = match answered.take() {
                 Some(answered) => answered,
@@ -136,7 +136,7 @@ impl Life {
 
     /// Returns the lock that was granted to the attempt of `asked`. An error if the answer came too late to rely on it, or
     /// if the server did not tell in which slot the grant was.
-    async fn granted(&mut self, grant: Grant, asked: Instant) -> Result<Held> {
+    async fn granted(&mut self, grant: Grant, asked: Instant) -> Result<Box<Held>> {
         let slot = self.slot_of_grant().await?;
         let mut held = self.held(grant, asked).ok_or_else(|| self.at("acquire", too_slow()))?;
         held.slot = slot;
@@ -144,7 +144,7 @@ impl Life {
     }
 
     /// Returns the lock that was granted to the attempt of `asked`; `None` if the answer came too late to rely on it.
-    fn held(&self, grant: Grant, asked: Instant) -> Option<Held> {
+    fn held(&self, grant: Grant, asked: Instant) -> Option<Box<Held>> {
         let Grant { token, valid_for, age } = grant;
         // No more than was asked for: a server whose clock was set back says more, and takes it back when its clock is
         // set right.
@@ -154,7 +154,7 @@ impl Life {
             return None;
         }
         let end = self.terms.max_hold.map(|most| asked + most);
-        let mut held = Held::new(token, asked, valid_until, lease, end);
+        let mut held = Box::new(Held::new(token, asked, valid_until, lease, end));
         held.renew_at = self.terms.renewed.then(|| self.next_renewal(asked, lease, self.terms.ttl));
         Some(held)
     }

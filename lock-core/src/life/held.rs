@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use futures_channel::mpsc;
+use tokio::sync::watch;
 
 use super::event_reporter::EventReporter;
 use super::outcome::Command;
@@ -124,7 +125,7 @@ pub(super) enum Ask {
 
 /// What was handed over to a guard.
 pub(super) struct Given {
-    pub(super) held: Held,
+    pub(super) held: Box<Held>,
     /// What the guard asks for. Closed when the guard is gone.
     pub(super) orders: mpsc::UnboundedReceiver<Command>,
     /// Whether a user has had the guard. It does not count if the caller went away, or got only some of several locks.

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use futures_channel::mpsc;
+use futures_util::StreamExt;
+use tokio::sync::oneshot;
 
 use super::complete::Completed;
 use super::held::{Ask, Given, Held, WATCHED_AFTER};
@@ -53,9 +55,10 @@ enum Kept<T> {
 
 impl Life {
     /// Hands over the guard. If the `caller` has gone, the guard's channel is closed, which says so.
-    pub(super) fn hand_over(&mut self, held: Held, caller: Option<oneshot::Sender<Answer>>) -> Given {
+    pub(super) fn hand_over(&mut self, held: Box<Held>, caller: Option<oneshot::Sender<Answer>>) -> Given {
         self.reporter.granted(held.token, held.since);
-        let (commands, orders) = mpsc::unbounded_channel();
+        // Not tokio's: each of its channels has room for 32 messages from the beginning, 2 kB for each lock.
+        let (commands, orders) = mpsc::unbounded();
         let (owner, token, validity) = (self.request.owner, held.token, held.validity());
         let handed_over = Arc::new(AtomicBool::new(false));
         if let Some(caller) = caller {
@@ -67,10 +70,12 @@ impl Life {
     }
 
     /// Keeps the lock until its guard releases it, completes its work or is dropped, or until it is lost.
+    ///
+    /// What few locks need is on the heap: every held lock has room for what is not.
     pub(super) async fn keep(&mut self, given: &mut Given, turn: &mut Option<Turn>) -> Ended {
         loop {
             let Given { held, orders, .. } = &mut *given;
-            let asker = match self.keep_until(held, orders.recv()).await {
+            let asker = match self.keep_until(held, orders.next()).await {
                 Kept::Stopped(Some(Command::Renew { ttl, asked, reply })) => {
                     let outcome = match held.answered_since(asked) {
                         Some(error) => Err(error),
@@ -79,7 +84,7 @@ impl Life {
                     let _: Result<(), _> = reply.send(outcome);
                     continue;
                 }
-                Kept::Stopped(Some(Command::Complete(asker))) => match self.completed(held).await {
+                Kept::Stopped(Some(Command::Complete(asker))) => match Box::pin(self.completed(held)).await {
                     None => Some(asker),
                     Some((kept, lost)) => return Ended { lost, asker: Some(asker), kept },
                 },
@@ -98,7 +103,9 @@ impl Life {
                 Kept::Lost(cause) => return Ended::to_release(Some(cause), None),
             };
             let lost = match self.terms.min_hold {
-                Some(least) if given.is_handed_over() => self.hold_for_min(&mut given.held, least).await,
+                Some(least) if given.is_handed_over() => {
+                    Box::pin(self.hold_for_min(&mut given.held, least)).await
+                }
                 _ => None,
             };
             return Ended::to_release(lost, asker);
@@ -141,7 +148,7 @@ impl Life {
         loop {
             tokio::select! {
                 biased;
-                order = orders.recv() => match order {
+                order = orders.next() => match order {
                     Some(Command::Renew { reply, .. }) => {
                         let lost = self.at("renew", cause.to_error());
                         let _: Result<(), _> = reply.send(Err(lost));

@@ -23,7 +23,7 @@ impl Life {
 
     /// Releases the lock, or hands it over to the next task of this client. The next task gets its turn when that is done,
     /// or when the lease has ended.
-    pub(super) async fn leave(&mut self, held: Held, ended: Ended, mut turn: Option<Turn>) {
+    pub(super) async fn leave(&mut self, held: Box<Held>, ended: Ended, mut turn: Option<Turn>) {
         let last_request = held.valid_until().max(self.now() + self.request.patience);
         let outcome = match self.pass_to_successor(&held, &ended, &mut turn).await {
             Some(released) => Some(released),

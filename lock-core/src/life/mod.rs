@@ -125,7 +125,7 @@ impl Life {
 
     /// Enters, keeps and leaves. A panic on the way, for example of the driver, ends this. What may then be left on the
     /// server is released all the same, but not while a guard that was handed over may rely on it.
-    pub(crate) async fn live(mut self, caller: oneshot::Sender<Answer>) {
+    pub(crate) async fn live(mut self: Box<Self>, caller: oneshot::Sender<Answer>) {
         let mut recipients = Recipients { caller: Some(caller), given: None };
         let Err(panic) = AssertUnwindSafe(self.run(&mut recipients)).catch_unwind().await else { return };
         let error = self.at("claim", lacking(&*panic).unwrap_or_else(cut_short));
@@ -135,7 +135,12 @@ impl Life {
         if let Some(caller) = recipients.caller.take() {
             self.answer_no(caller, Outcome::Failed(error));
         }
-        let asker = match recipients.given.take() {
+        // On the heap: every claim has room for what is not.
+        Box::pin(self.end_after_panic(recipients.given.take())).await;
+    }
+
+    async fn end_after_panic(&mut self, given: Option<Given>) {
+        let asker = match given {
             Some(mut given) => self.wait_after_panic(&mut given).await,
             None => None,
         };

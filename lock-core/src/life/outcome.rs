@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot, watch};
+use futures_channel::mpsc;
+use tokio::sync::{oneshot, watch};
 
 use super::validity::Validity;
 use crate::clock::Instant;

@@ -65,7 +65,8 @@ impl Lock {
         }
         let wait_ends = self.wait.map(|wait| shared.clock.now() + wait);
         let (reply, answer) = oneshot::channel();
-        let life = Life::new(shared.clone(), home.task_count().enter(), terms.clone(), waits, wait_ends);
+        let counted = home.task_count().enter();
+        let life = Box::new(Life::new(shared.clone(), counted, terms.clone(), waits, wait_ends));
         Ok(Claimed {
             caller: home.caller(),
             claim_future: CallerPolled::new(home.handle(), life.live(reply)),
