@@ -84,12 +84,16 @@ impl Life {
     }
 
     /// Returns when to renew next: after a third of the ttl, so that a holder that stands still for half of the ttl
-    /// keeps the lock; up to a tenth of the pause earlier, so that many locks don't renew at the same moment. If less
+    /// keeps the lock; up to a tenth of the pause earlier, so that many locks don't all renew at the same moment. If less
     /// than the ttl is certain, as of a session that is proven now and then, that much sooner.
+    ///
+    /// Rounded down to a fiftieth of the pause, so that the locks of a client that are due at about the same time are due
+    /// together: the client wakes up once for them, and a backend may send them in one request.
     pub(super) fn next_renewal(&self, asked: Instant, valid_for: Duration, ttl: Duration) -> Instant {
         let over = valid_for.saturating_sub(ttl / 3 * 2);
         let pause = over.clamp(valid_for / 6, valid_for / 3);
-        asked + (pause - self.shared.random.up_to(pause / 10))
+        let at = asked + (pause - self.shared.random.up_to(pause / 10));
+        round_down(at, pause / 50)
     }
 
     /// Asks the server to announce a revoke at once. If it doesn't, the next renewal shows it.
@@ -111,6 +115,14 @@ impl Life {
                 }
             }
         }
+    }
+}
+
+fn round_down(at: Instant, step: Duration) -> Instant {
+    let since = at.since_origin();
+    match since.as_nanos().checked_rem(step.as_nanos()).map(u64::try_from) {
+        Some(Ok(over)) => Instant::from_origin(since - Duration::from_nanos(over)),
+        _ => at,
     }
 }
 

@@ -10,6 +10,7 @@ pub mod floor;
 mod info;
 mod other_tables;
 mod payload;
+mod renewals;
 mod schema;
 mod session;
 mod settings;

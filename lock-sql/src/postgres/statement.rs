@@ -29,6 +29,7 @@ pub(crate) enum Form {
 enum Value {
     Bytes(Vec<u8>),
     Number(i64),
+    ManyBytes(Vec<Vec<u8>>),
 }
 
 impl Statement {
@@ -48,6 +49,12 @@ impl Statement {
     }
 
     /// The next of `$1`, `$2`, …
+    pub(crate) fn many_bytes(mut self, values: Vec<Vec<u8>>) -> Statement {
+        self.values.push(Value::ManyBytes(values));
+        self
+    }
+
+    /// The next of `$1`, `$2`, …
     pub(crate) fn number(mut self, value: i64) -> Statement {
         self.values.push(Value::Number(value));
         self
@@ -59,6 +66,7 @@ impl Statement {
         self.values.into_iter().fold(query, |query, value| match value {
             Value::Bytes(bytes) => query.bind(bytes),
             Value::Number(number) => query.bind(number),
+            Value::ManyBytes(values) => query.bind(values),
         })
     }
 
@@ -71,9 +79,10 @@ impl Statement {
             let value = part[..end].parse::<usize>().ok().and_then(|n| self.values.get(n.checked_sub(1)?));
             match value {
                 Some(Value::Number(number)) => write!(text, "({number})::bigint").ok(),
-                Some(Value::Bytes(bytes)) => {
-                    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-                    write!(text, "decode('{hex}', 'hex')").ok()
+                Some(Value::Bytes(bytes)) => write!(text, "{}", literal(bytes)).ok(),
+                Some(Value::ManyBytes(values)) => {
+                    let values: Vec<String> = values.iter().map(|bytes| literal(bytes)).collect();
+                    write!(text, "ARRAY[{}]::bytea[]", values.join(", ")).ok()
                 }
                 None => write!(text, "${}", &part[..end]).ok(),
             };
@@ -94,6 +103,11 @@ impl Statement {
     }
 }
 
+fn literal(bytes: &[u8]) -> String {
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("decode('{hex}', 'hex')")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,6 +119,13 @@ mod tests {
         assert_eq!(
             statement.literal(),
             "SELECT decode('61275c00', 'hex'), (-7)::bigint + (8)::bigint, '$', $10, $0 WHERE a = (-7)::bigint"
+        );
+        let sql: Arc<str> = "SELECT $1, $2::bytea[]".into();
+        let statement =
+            Statement::new(&sql).many_bytes(vec![b"'".to_vec(), Vec::new()]).many_bytes(Vec::new());
+        assert_eq!(
+            statement.literal(),
+            "SELECT ARRAY[decode('27', 'hex'), decode('', 'hex')]::bytea[], ARRAY[]::bytea[]::bytea[]"
         );
     }
 }

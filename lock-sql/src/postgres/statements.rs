@@ -24,6 +24,7 @@ pub(crate) struct Statements {
     pub(crate) take: Arc<str>,
     pub(crate) succeed: Arc<str>,
     pub(crate) renew: Arc<str>,
+    pub(crate) renew_many: Arc<str>,
     pub(crate) release: Arc<str>,
     pub(crate) mark: Arc<str>,
     pub(crate) revoke_at_the_end: Arc<str>,
@@ -44,6 +45,7 @@ impl Statements {
             take: of(TAKE),
             succeed: of(SUCCEED),
             renew: of(RENEW),
+            renew_many: of(RENEW_MANY),
             release: of(RELEASE),
             mark: of(MARK),
             revoke_at_the_end: of(REVOKE_AT_THE_END),
@@ -110,6 +112,19 @@ const RENEW: &str = "
 UPDATE {table} SET expires = greatest(expires, {now} + $3)
 WHERE name = $1 AND owner = $2 AND expires > {now}
 RETURNING {now}, expires";
+
+/// Names, their owners, ttl. Renews like `RENEW`, each row by itself, and returns the place of each row that it has
+/// renewed. Waits for no row that another transaction has locked, and leaves it as it is.
+const RENEW_MANY: &str = "
+WITH wanted AS MATERIALIZED (
+  SELECT * FROM unnest($1::bytea[], $2::bytea[]) WITH ORDINALITY AS wanted (name, owner, place)),
+free AS MATERIALIZED (
+  SELECT name, owner FROM {table} WHERE name = ANY ($1) AND owner = ANY ($2) AND expires > {now}
+  ORDER BY name FOR NO KEY UPDATE SKIP LOCKED)
+UPDATE {table} AS l SET expires = greatest(l.expires, {now} + $3)
+FROM free JOIN wanted ON wanted.name = free.name AND wanted.owner = free.owner
+WHERE l.name = free.name AND l.owner = free.owner AND l.expires > {now}
+RETURNING {now}, l.expires, wanted.place";
 
 /// Name, owner. Releases the owner's lock, or what a revoke has left in its place. Returns whether it was held until
 /// now. Notifies in the same transaction if a client waits: all transactions that notify take one lock of the server,
@@ -197,6 +212,7 @@ mod tests {
             take,
             succeed,
             renew,
+            renew_many,
             release,
             mark,
             revoke_at_the_end,
@@ -204,9 +220,20 @@ mod tests {
             sweep,
             probe,
         } = &statements;
-        for text in
-            [look, list, take, succeed, renew, release, mark, revoke_at_the_end, revoke_now, sweep, probe]
-        {
+        for text in [
+            look,
+            list,
+            take,
+            succeed,
+            renew,
+            renew_many,
+            release,
+            mark,
+            revoke_at_the_end,
+            revoke_now,
+            sweep,
+            probe,
+        ] {
             assert!(
                 text.contains("\"ops\".\"locks\"") && !text.contains('{') && !text.contains("onelock_locks"),
                 "{text}"

@@ -15,6 +15,7 @@ use sqlx::postgres::PgRow;
 
 use super::dialect::PostgresDialect;
 use super::info::info;
+use super::renewals::Leases;
 use super::session::Sessions;
 use super::settings::Postgres;
 use super::statement::Statement;
@@ -23,7 +24,7 @@ use super::sweep::TableRows;
 use super::wakes::{Holder, Waiter, Wakes};
 use super::{check, errors, schema, statements, succession};
 use crate::row::{self, Row};
-use crate::server::{Answer, Moment, Pool, Purpose, TableName, left};
+use crate::server::{Answer, Lease, Moment, Pool, Purpose, Renewals, TableName, left};
 use crate::sweep::Sweep;
 use crate::table::{Course, Key, Listener, Table};
 
@@ -36,6 +37,7 @@ pub(crate) struct PostgresTable {
     pub(super) statements: Arc<Statements>,
     pub(super) prefix: Prefix,
     pub(super) random: Random,
+    renewals: Renewals<Leases>,
     sessions: Arc<Sessions>,
     wakes: Arc<Wakes>,
     /// The number of the table in which a lock was last taken; 0 before the first.
@@ -81,9 +83,12 @@ impl PostgresTable {
         let info = CurrentInfo::new(info(server), place);
         let sessions = Arc::new(Sessions::new(options, parameters.table, context.random.clone(), info));
         let dialect = PostgresDialect { sessions: sessions.clone() };
+        let pool = Pool::new(dialect, parameters.connections, context.patience);
+        let statements = Arc::new(Statements::of(&name));
         Ok(PostgresTable {
-            pool: Pool::new(dialect, parameters.connections, context.patience),
-            statements: Arc::new(Statements::of(&name)),
+            renewals: Renewals::new(Leases { pool: pool.clone(), statements: statements.clone() }),
+            pool,
+            statements,
             name,
             wakes: Arc::new(Wakes::new(sessions.clone(), parameters.common.prefix.clone(), context.clone())),
             number: AtomicI64::new(0),
@@ -216,10 +221,7 @@ impl Table for PostgresTable {
     }
 
     async fn renew(&self, call: &Call, key: &Key, owner: &Owner, ttl: Duration) -> Result<Option<Duration>> {
-        let (owner, ttl) = (*owner.as_bytes(), whole_micros(ttl));
-        let renew = move |renew: Statement| renew.bytes(&owner).number(ttl);
-        let answer = self.ask(call, Purpose::Maintain, &self.statements.renew, key, renew).await?;
-        answer.rows.first().map_or(Ok(None), read_left)
+        self.renewals.renew(call, Lease { key: key.clone(), owner: *owner }, ttl).await
     }
 
     async fn release(&self, call: &Call, key: &Key, request: &Request) -> Result<Release> {
@@ -332,7 +334,7 @@ fn read(row: &PgRow) -> sqlx::Result<Option<Row>> {
 }
 
 /// Reads what is left of a lease that ends at the time in the second column.
-fn read_left(row: &PgRow) -> Result<Option<Duration>> {
+pub(super) fn read_left(row: &PgRow) -> Result<Option<Duration>> {
     let read = || Ok((row.try_get::<i64, _>(0)?, row.try_get::<i64, _>(1)?));
     let (now, expires) = read().map_err(errors::reading)?;
     Ok(left(expires.saturating_sub(now)))

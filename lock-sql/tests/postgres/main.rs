@@ -11,6 +11,7 @@ mod opening;
 mod paths;
 mod pooler;
 mod reaching;
+mod renewals;
 mod server;
 mod session;
 mod standbys;
@@ -90,6 +91,12 @@ rules! {
         a_client_opens_as_many_connections_as_its_url_allows,
         a_lock_is_one_row_under_its_prefix_and_name,
         what_is_the_drivers_is_passed_on,
+    }
+    renewals {
+        renewals_in_one_moment_share_statements,
+        each_renewal_of_a_shared_statement_has_an_answer_of_its_own,
+        a_row_that_another_transaction_has_locked_delays_no_other_renewal,
+        a_shared_statement_without_an_answer_is_unknown_for_each,
     }
     session {
         whatever_a_role_sets_changes_nothing,
