@@ -29,6 +29,11 @@ pub(super) fn is_refusal(error: &Error) -> bool {
     matches!(code_of(error), Some(Code(1044 | 1142 | 1143 | 1227 | 1370)))
 }
 
+/// Whether other transactions have locked rows that the statement may not wait for.
+pub(super) fn is_locked(error: &SqlxError) -> bool {
+    matches!(number(error), Some(1205 | 3572))
+}
+
 /// Converts an error of connecting: no lock was touched.
 pub(super) fn connecting(error: SqlxError) -> Error {
     if let Some(number) = number(&error) {

@@ -7,6 +7,7 @@ mod fence;
 #[doc(hidden)]
 pub mod floor;
 mod info;
+mod renewals;
 mod schema;
 mod server;
 mod settings;

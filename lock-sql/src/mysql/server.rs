@@ -1,6 +1,7 @@
 //! A MySQL or MariaDB server: how to connect, and how to run a statement.
 
 use std::fmt;
+use std::mem;
 use std::sync::Arc;
 
 use futures_util::TryStreamExt;
@@ -126,6 +127,9 @@ impl Dialect for Server {
     }
 
     async fn run(connection: &mut MySqlConnection, statement: Statement) -> sqlx::Result<Answer<MySqlRow>> {
+        if statement.number == Number::None {
+            return ask_without_waiting(connection, &statement.text).await;
+        }
         let mut answer = ask(connection, &statement.text).await?;
         let number = answer.last_insert_id;
         match statement {
@@ -143,13 +147,33 @@ impl Dialect for Server {
     }
 }
 
-/// Sends a statement, and reads its answer to the end.
+/// Sends a transaction that waits for no row. If rows that other transactions have locked were in its way, returns an
+/// answer without rows.
+async fn ask_without_waiting(connection: &mut MySqlConnection, text: &str) -> sqlx::Result<Answer<MySqlRow>> {
+    let error = match ask(connection, text).await {
+        Err(error) if error.as_database_error().is_some() => error,
+        outcome => return outcome,
+    };
+    // The server has left the transaction open at the statement that failed.
+    let nothing = ask(connection, "ROLLBACK").await?;
+    match errors::is_locked(&error) {
+        true => Ok(nothing),
+        false => Err(error),
+    }
+}
+
+/// Sends statements, and reads the answers to their end. Returns the last one.
 async fn ask(connection: &mut MySqlConnection, text: &str) -> sqlx::Result<Answer<MySqlRow>> {
     let mut answer = Answer { rows: Vec::new(), last_insert_id: 0, now: None };
-    let mut parts = sqlx::raw_sql(AssertSqlSafe(text.to_owned())).fetch_many(connection);
+    let (mut parts, mut is_done) =
+        (sqlx::raw_sql(AssertSqlSafe(text.to_owned())).fetch_many(connection), false);
     while let Some(part) = parts.try_next().await? {
+        // What comes now is another statement's answer.
+        if mem::take(&mut is_done) {
+            answer.rows.clear();
+        }
         match part {
-            Either::Left(done) => answer.last_insert_id = done.last_insert_id(),
+            Either::Left(done) => (answer.last_insert_id, is_done) = (done.last_insert_id(), true),
             Either::Right(row) => answer.rows.push(row),
         }
     }

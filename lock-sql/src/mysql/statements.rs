@@ -14,7 +14,7 @@ use std::time::Duration;
 use lock_core::driver::{When, whole_micros};
 use lock_core::{Label, Owner, OwnerBytes};
 
-use crate::server::TableName;
+use crate::server::{Lease, TableName};
 use crate::sweep::{IDLE_BEFORE_DELETE, ROWS};
 
 /// The server's time in microseconds since 1970. It stands still while a statement runs, so that a lease is counted
@@ -43,6 +43,8 @@ pub(super) enum Number {
     NowAndOthers,
     /// Twice the token, plus one if a client waits.
     TokenAndOthers,
+    /// Nothing: the answer is in rows. Without rows, rows that other transactions have locked were in the way.
+    None,
 }
 
 impl From<String> for Statement {
@@ -174,6 +176,25 @@ impl Statements {
              WHERE name = {name} AND owner = {owner} AND expires > {NOW}"
         )
         .into()
+    }
+
+    /// Renews these leases, each by itself, and shows what is left of each then. If another transaction has locked a row
+    /// of theirs, the server gives up instead of waiting for it. It locks these rows alone: neither what lies between them,
+    /// nor the whole of a small table, which it would otherwise read from the beginning to the end.
+    pub(super) fn renew_many(&self, leases: &[Lease], ttl: Duration) -> Statement {
+        let (table, ttl) = (&self.table, whole_micros(ttl));
+        let listed = |values: Vec<String>| values.join(", ");
+        let names = listed(leases.iter().map(|lease| Hex(&lease.key).to_string()).collect());
+        let owners = listed(leases.iter().map(|lease| Hex(lease.owner.as_bytes()).to_string()).collect());
+        let theirs = format!("name IN ({names}) AND owner IN ({owners})");
+        let text = format!(
+            "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION; \
+             SELECT 1 FROM {table} FORCE INDEX (PRIMARY) WHERE {theirs} FOR UPDATE NOWAIT; \
+             UPDATE {table} FORCE INDEX (PRIMARY) SET expires = GREATEST(expires, {NOW} + {ttl}) WHERE {theirs} AND expires > {NOW}; \
+             COMMIT; \
+             SELECT {NOW} AS now, name, owner, expires - {NOW} AS lasts FROM {table} WHERE {theirs}"
+        );
+        Statement { text, number: Number::None, otherwise: None }
     }
 
     /// Releases the owner's lock, or what a revoke has left in its place. If the lock was held until now, returns the

@@ -12,6 +12,7 @@ use sqlx::Row as _;
 use sqlx::mysql::MySqlRow;
 
 use super::errors::{self, Code};
+use super::renewals::Leases;
 use super::schema::{self, Made};
 use super::server::Server;
 use super::settings::MySql;
@@ -20,7 +21,7 @@ use super::sweep::TableRows;
 use super::waiter::Waiter;
 use super::{check, succession};
 use crate::row::{self, Row};
-use crate::server::{Answer, Moment, Pool, Purpose, TableName, left};
+use crate::server::{Answer, Lease, Moment, Pool, Purpose, Renewals, TableName, left};
 use crate::sweep::Sweep;
 use crate::table::{Course, Key, Listener, Table};
 
@@ -32,6 +33,7 @@ pub(crate) struct MySqlTable {
     /// The table's name, with its database.
     pub(super) name: TableName,
     prefix: Prefix,
+    renewals: Renewals<Leases>,
     sweep: Sweep,
 }
 
@@ -70,9 +72,11 @@ impl MySqlTable {
             address,
             format!("{} {}", name.quoted('`'), parameters.common.prefix.as_str()),
         );
+        let (pool, statements) = (Pool::new(server, parameters.connections, patience), Statements::on(&name));
         Ok(MySqlTable {
-            pool: Pool::new(server, parameters.connections, patience),
-            statements: Statements::on(&name),
+            renewals: Renewals::new(Leases { pool: pool.clone(), statements: statements.clone() }),
+            pool,
+            statements,
             name,
             prefix: parameters.common.prefix,
             sweep: Sweep::default(),
@@ -184,13 +188,7 @@ impl Table for MySqlTable {
     }
 
     async fn renew(&self, call: &Call, key: &Key, owner: &Owner, ttl: Duration) -> Result<Option<Duration>> {
-        let (statements, key, owner) = (self.statements.clone(), key.clone(), *owner);
-        let renew = move |_| statements.renew(&key, &owner, ttl);
-        match self.pool.ask(call, Purpose::Maintain, renew).await {
-            Ok(answer) => Ok(left(i64::try_from(answer.last_insert_id).unwrap_or(0))),
-            Err(e) if is_table_missing(&e) => Ok(None),
-            Err(e) => Err(e),
-        }
+        self.renewals.renew(call, Lease { key: key.clone(), owner: *owner }, ttl).await
     }
 
     async fn release(&self, call: &Call, key: &Key, request: &Request) -> Result<Release> {

@@ -25,8 +25,11 @@ pub(super) struct Request<D: Dialect> {
     pub(super) call: Call,
     /// Builds the statement for the moment of sending.
     pub(super) make: Box<dyn Fn(Moment) -> D::Statement + Send + Sync>,
-    pub(super) reply: oneshot::Sender<Result<Answer<D::Row>>>,
+    pub(super) reply: Reply<D>,
 }
+
+type Outcome<D> = Result<Answer<<D as Dialect>::Row>>;
+type Reply<D> = oneshot::Sender<Outcome<D>>;
 
 /// A request that has a connection to use, for a task that has nothing to do.
 pub(super) struct Job<D: Dialect> {
@@ -80,37 +83,42 @@ impl<D: Dialect> Serving<D> {
     async fn answer_all(mut self, request: Request<D>, alarm: &mut Alarm) -> oneshot::Receiver<Job<D>> {
         let mut request = request;
         loop {
-            self.answer(request, alarm).await;
-            request = match self.next() {
+            let reply = self.answer(request, alarm).await;
+            let next = self.next();
+            // The connection is there for others before the caller goes on: otherwise its next request would open one.
+            if let Some((reply, outcome)) = reply {
+                // The caller may have gone.
+                drop(reply.send(outcome));
+            }
+            request = match next {
                 Ok(next) => next,
                 Err(rest) => return rest,
             };
         }
     }
 
-    async fn answer(&mut self, request: Request<D>, alarm: &mut Alarm) {
+    /// Returns the reply, unless the caller has it, or has gone.
+    async fn answer(&mut self, request: Request<D>, alarm: &mut Alarm) -> Option<(Reply<D>, Outcome<D>)> {
         // The caller has gone while it waited. Nothing is sent.
         if request.reply.is_closed() {
-            return;
+            return None;
         }
         let mut link = match self.link.take() {
             Some(link) => link,
             None => match self.shared.link(&request.call).await {
                 Ok(link) => link,
-                Err(error) => return drop(request.reply.send(Err(error))),
+                Err(error) => return Some((request.reply, Err(error))),
             },
         };
         let Request { call, make, reply } = request;
         let mut reply = Some(reply);
-        if let Some(ran) = run(&mut link, &call, &make, alarm, &mut reply).await {
-            let outcome = self.keep(link, ran);
-            // The caller may have gone.
-            drop(reply.map(|reply| reply.send(outcome)));
-        }
+        let ran = run(&mut link, &call, &make, alarm, &mut reply).await?;
+        let outcome = self.keep(link, ran);
+        Some((reply?, outcome))
     }
 
     /// Keeps the connection if it can be used again. Returns the outcome of its statement.
-    fn keep(&mut self, link: Link<D>, ran: Ran<D::Row>) -> Result<Answer<D::Row>> {
+    fn keep(&mut self, link: Link<D>, ran: Ran<D::Row>) -> Outcome<D> {
         let outcome = match ran {
             Ran::Answered(answer) => Ok(answer),
             Ran::Failed(error) => Err(error),
@@ -156,7 +164,7 @@ async fn run<D: Dialect>(
     call: &Call,
     make: &(impl Fn(Moment) -> D::Statement + Sync),
     alarm: &mut Alarm,
-    reply: &mut Option<oneshot::Sender<Result<Answer<D::Row>>>>,
+    reply: &mut Option<Reply<D>>,
 ) -> Option<Ran<D::Row>> {
     let mut running = pin!(link.run(call, make));
     let mut over = pin!(alarm.ring_at(call.clock(), call.ends()));

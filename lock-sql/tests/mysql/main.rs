@@ -7,6 +7,7 @@ mod access;
 mod claims;
 mod fence;
 mod reaching;
+mod renewals;
 mod rows;
 mod server;
 mod sessions;
@@ -56,6 +57,11 @@ rules! {
         the_patience_is_the_urls,
         a_client_opens_as_many_connections_as_its_url_allows,
         a_socket_leads_to_the_server,
+    }
+    renewals {
+        renewals_in_one_moment_share_statements,
+        each_renewal_of_a_shared_statement_has_an_answer_of_its_own,
+        a_row_that_another_transaction_has_locked_delays_no_other_renewal,
     }
     rows {
         a_lock_is_one_row_under_its_prefix_and_name,

@@ -1,0 +1,55 @@
+//! The statements that renew leases.
+
+use std::time::Duration;
+
+use lock_core::driver::Call;
+use lock_core::{Error, Result};
+use sqlx::Row as _;
+use sqlx::mysql::MySqlRow;
+
+use super::errors;
+use super::server::Server;
+use super::statements::Statements;
+use super::table::is_table_missing;
+use crate::server::{Lease, Pool, Purpose, Renews, left};
+
+/// The leases in the table.
+#[derive(Debug)]
+pub(super) struct Leases {
+    pub(super) pool: Pool<Server>,
+    pub(super) statements: Statements,
+}
+
+impl Renews for Leases {
+    async fn one(&self, call: &Call, lease: &Lease, ttl: Duration) -> Result<Option<Duration>> {
+        let (statements, Lease { key, owner }) = (self.statements.clone(), lease.clone());
+        let renew = move |_| statements.renew(&key, &owner, ttl);
+        match self.pool.ask(call, Purpose::Maintain, renew).await {
+            Ok(answer) => Ok(left(i64::try_from(answer.last_insert_id).unwrap_or(0))),
+            Err(e) if is_table_missing(&e) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    async fn many(&self, call: &Call, leases: Vec<Lease>, ttl: Duration) -> Result<Vec<Option<Duration>>> {
+        let (statements, renewed) = (self.statements.clone(), leases.clone());
+        let renew = move |_| statements.renew_many(&renewed, ttl);
+        let answer = self.pool.ask(call, Purpose::Maintain, renew).await?;
+        let shown = answer.rows.iter().map(read).collect::<Result<Vec<_>>>()?;
+        let left_of = |lease: &Lease| {
+            let shown = shown.iter().find(|(key, owner, _)| {
+                key.as_slice() == &*lease.key && owner.as_slice() == lease.owner.as_bytes()
+            });
+            // Less is left where the row was not renewed: its own statement tells why.
+            shown.and_then(|(_, _, left)| *left).filter(|left| *left > ttl / 2)
+        };
+        Ok(leases.iter().map(left_of).collect())
+    }
+}
+
+type Shown = (Vec<u8>, Vec<u8>, Option<Duration>);
+
+fn read(row: &MySqlRow) -> Result<Shown> {
+    let read = || Ok((row.try_get("name")?, row.try_get("owner")?, left(row.try_get("lasts")?)));
+    read().map_err(|e: sqlx::Error| -> Error { errors::reading(e) })
+}
