@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{Call, Connect, Drift, ServerClock};
-use lock_core::{Clock, Effect, Error, Result};
+use lock_core::{Clock, Effect, Error, Instant, Result};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, ProtocolVersion, PushInfo, PushKind, RedisResult, Value};
 use tokio::sync::watch;
@@ -168,6 +168,18 @@ impl Link {
     pub(crate) fn hear(&self, clock: &Clock, now: i64) {
         let heard = clock.now();
         self.server().hear(now, heard);
+    }
+
+    /// Does the same for an answer to a question that was sent after `asked_at`.
+    pub(crate) fn hear_answer(&self, clock: &Clock, now: i64, asked_at: Instant) {
+        let heard = clock.now();
+        self.server().hear_answer(now, asked_at, heard);
+    }
+
+    /// Returns an estimate of what the server's clock shows when a request arrives that is sent now, in microseconds.
+    pub(crate) fn on_arrival(&self, clock: &Clock) -> i64 {
+        let now = clock.now();
+        self.server().on_arrival(now)
     }
 
     /// Returns the end of the call by the server's clock, or a moment before it, in microseconds.

@@ -104,6 +104,12 @@ impl Node {
         &self.address
     }
 
+    /// Returns an estimate of what the server's clock shows when a request arrives that is sent now, in microseconds.
+    /// `None` without a connection.
+    pub fn on_arrival(&self) -> Option<i64> {
+        self.server.on_arrival()
+    }
+
     /// Waits until the server can be asked. `Invalid` if another node votes for this server.
     pub async fn ready(&self, patience: Duration) -> Result<()> {
         let link = self.server.link(&Call::begin(&self.server.clock, patience)).await?;
@@ -124,9 +130,10 @@ impl Node {
         let mut command = script.on(keys);
         let terms = Terms { deadline: link.deadline(call), publish: link.facts.delivery.publish() };
         command.arg(arguments(terms));
+        let asked_at = self.server.clock.now();
         let value = self.server.run_for_value(&link, call, script, command).await?;
         let answer = ScriptAnswer::parse(value)?;
-        link.hear(&self.server.clock, answer.now);
+        link.hear_answer(&self.server.clock, answer.now, asked_at);
         Ok(answer)
     }
 

@@ -290,6 +290,12 @@ impl Server {
         }
     }
 
+    /// Returns an estimate of what the server's clock shows when a request arrives that is sent now, in microseconds.
+    /// `None` without a connection.
+    pub(crate) fn on_arrival(&self) -> Option<i64> {
+        self.links.usable().map(|link| link.on_arrival(&self.clock))
+    }
+
     /// Returns the connection; opens one if there is none. If this fails, nothing has been asked.
     pub(crate) async fn link(&self, call: &Call) -> Result<Arc<Link>> {
         self.links.get(call).await

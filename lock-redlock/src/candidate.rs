@@ -2,6 +2,7 @@
 
 mod outcome;
 mod release_answers;
+mod renewal;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +13,9 @@ use lock_core::{Clock, Effect, FencingToken, Instant, Random, Result};
 use lock_redis::node as redis;
 
 use self::release_answers::ReleaseAnswers;
-use crate::node::{Ask, Freed, Kept, Keys, Node, Tells};
-use crate::quorum::{Quorum, kept_by};
+use self::renewal::Absent;
+use crate::node::{Ask, Freed, Keys, Node, Tells};
+use crate::quorum::Quorum;
 use crate::round::{Order, Tried};
 
 /// One owner that tries to get one lock, or holds it.
@@ -41,6 +43,8 @@ pub struct Candidate<N> {
     votes_end: Instant,
     /// What the nodes have answered to releases of the present hold.
     release_answers: ReleaseAnswers,
+    /// The nodes that have lost the present hold.
+    absent: Absent,
 }
 
 impl<N: Node> Candidate<N> {
@@ -62,6 +66,7 @@ impl<N: Node> Candidate<N> {
             order: Order::AllAtOnce,
             deferred_to: None,
             release_answers: ReleaseAnswers::default(),
+            absent: Absent::default(),
         }
     }
 
@@ -102,7 +107,7 @@ impl<N: Node> Candidate<N> {
             Tried::Granted { token, valid_for } => {
                 self.token = Some(token);
                 self.record_majority();
-                self.release_answers = ReleaseAnswers::default();
+                (self.release_answers, self.absent) = (ReleaseAnswers::default(), Absent::default());
                 // Votes that the majority did not need were not waited for, and may still arrive.
                 self.may_be_left = true;
                 Ok(Attempt::Granted(Grant::new(token, valid_for)))
@@ -129,40 +134,6 @@ impl<N: Node> Candidate<N> {
         }
     }
 
-    /// As [`Claim::renew`](lock_core::driver::Claim::renew). A node that has lost the lock gets it back, because a
-    /// majority has not lost it, and counts from the next renewal on.
-    pub async fn renew(&mut self, ttl: Duration) -> Result<Renewal> {
-        self.renew_until(ttl, self.ends()).await
-    }
-
-    async fn renew_until(&mut self, ttl: Duration, ends: Instant) -> Result<Renewal> {
-        self.ask.longest = self.ask.longest.max(ttl);
-        let (ask, patience) = (Ask { ttl, ..self.ask.clone() }, self.quorum.patience(ends));
-        let asked = ask.clone();
-        let mut answers = self.quorum.ask_all(|node| {
-            let ask = asked.clone();
-            async move { node.renew(ask, patience).await }
-        });
-        let (mut left, mut lost, mut absent, mut troubles) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        while let Some((at, answer)) = answers.recv().await {
-            match answer {
-                Ok(Kept::Yes { left: kept }) => left.push(kept),
-                Ok(Kept::Absent) => absent.push(at),
-                Ok(other) => lost.push(other),
-                Err(e) => troubles.push((at, e)),
-            }
-        }
-        if let Some(valid_for) = kept_by(self.quorum.majority(), left) {
-            self.refill(&ask, &absent, ends).await;
-            return Ok(Renewal::Held { valid_for, age: Duration::ZERO });
-        }
-        let gone = lost.len() + absent.len();
-        if gone > self.quorum.nodes().len() - self.quorum.majority() {
-            return Ok(Renewal::Lost(outcome::cause(&lost, self.quorum.majority())));
-        }
-        Err(self.trouble(&troubles, Effect::Unknown))
-    }
-
     /// As [`Claim::release`](lock_core::driver::Claim::release). A node that no longer had the lock at the first
     /// release does not count, even if it has got the lock again since.
     ///
@@ -178,7 +149,7 @@ impl<N: Node> Candidate<N> {
         let mut answers =
             self.quorum.ask_all(|node| forget(node, ask.clone(), earlier.clone(), limits.clone()));
         let (mut heard, mut troubles) = (Vec::new(), Vec::new());
-        while let Some((at, answer)) = answers.recv().await {
+        while let Some((at, answer)) = answers.next().await {
             match answer {
                 Ok(Freed::Yes { others }) => {
                     self.release_answers.record(at, true);
@@ -216,24 +187,6 @@ impl<N: Node> Candidate<N> {
         self.ask.earlier = self.earlier_tries.iter().map(|(_, ask)| ask.value.clone()).collect();
         self.tries += 1;
         self.ask.value = redis::held(&self.request.owner, self.tries, &self.request.label).into();
-    }
-
-    async fn refill(&self, ask: &Ask, absent: &[usize], ends: Instant) {
-        let Some(token) = self.token else { return };
-        let (refilled, mut answers) = tokio::sync::mpsc::unbounded_channel();
-        let patience = self.quorum.patience(ends);
-        for at in absent {
-            let ask = ask.clone();
-            self.quorum.ask(
-                *at,
-                &refilled,
-                |answer| answer,
-                |node| async move { node.refill(ask, token, patience).await },
-            );
-        }
-        drop(refilled);
-        // Waits for the answers, so that no refill is still on its way when the lock is released.
-        while answers.recv().await.is_some() {}
     }
 }
 

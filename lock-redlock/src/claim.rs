@@ -72,7 +72,7 @@ impl RedlockClaim {
     {
         let mut answers = self.quorum.ask_all(ask);
         let (mut listening, mut refused) = (Vec::new(), None);
-        while let Some((_, answer)) = answers.recv().await {
+        while let Some((_, answer)) = answers.next().await {
             match answer {
                 Ok(here) => listening.push(here),
                 Err(e) => refused = Some(e),

@@ -70,7 +70,7 @@ impl RedlockDriver {
         let mut arriving = self.quorum.ask_all(move |node| async move { node.ready(patience).await });
         let (mut ready, mut troubles) = (0, Vec::new());
         while ready < self.quorum.majority() {
-            match arriving.recv().await {
+            match arriving.next().await {
                 Some((_, Ok(()))) => ready += 1,
                 Some((_, Err(e))) if e.kind() == ErrorKind::Invalid => return Err(e),
                 Some((at, Err(e))) => troubles.push((at, Err(e))),
@@ -78,7 +78,7 @@ impl RedlockDriver {
             }
         }
         let others = async {
-            while let Some((_, answer)) = arriving.recv().await {
+            while let Some((_, answer)) = arriving.next().await {
                 if let Err(e) = answer
                     && e.kind() == ErrorKind::Invalid
                 {
@@ -97,7 +97,7 @@ impl RedlockDriver {
     {
         let mut arriving = self.quorum.ask_all(ask);
         let mut answers = Vec::new();
-        while let Some(answer) = arriving.recv().await {
+        while let Some(answer) = arriving.next().await {
             answers.push(answer);
         }
         answers.sort_by_key(|(at, _)| *at);

@@ -39,11 +39,11 @@ impl<N: Node> Quorum<N> {
             let look = match &inspection.holder {
                 _ if answered >= self.majority() && (to_come == 0 || !is_open) => return Ok(inspection),
                 Some(holder) if holder.token.is_some() => return Ok(inspection),
-                Some(_) => match self.clock().timeout(FOR_THE_TOKEN, looks.recv()).await {
+                Some(_) => match self.clock().timeout(FOR_THE_TOKEN, looks.next()).await {
                     Some(look) => look,
                     None => return Ok(inspection),
                 },
-                None => looks.recv().await,
+                None => looks.next().await,
             };
             let Some((at, look)) = look else { break };
             to_come -= 1;

@@ -27,8 +27,10 @@ mod driver;
 mod info;
 mod inspection;
 mod node;
+mod proposal;
 mod quorum;
 mod redis_node;
+mod requests;
 mod round;
 mod settings;
 

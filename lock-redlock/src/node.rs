@@ -10,8 +10,18 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
     /// Returns the node's address, for people.
     fn address(&self) -> &str;
 
-    /// Takes the lock on this node, if it is free there. It can't take effect after `patience`.
-    fn grant(&self, ask: Ask, patience: Duration) -> impl Future<Output = Result<Vote>> + Send;
+    /// Returns an estimate of what the node's clock shows when a request arrives that is sent now, in microseconds. `None`
+    /// if the node has not told its time yet.
+    fn on_arrival(&self) -> Option<i64>;
+
+    /// Takes the lock on this node, if it is free there. It can't take effect after `patience`. The node mints the token
+    /// `proposed`, unless its last token or its clock is not below it, or its clock is far below it.
+    fn grant(
+        &self,
+        ask: Ask,
+        proposed: Option<FencingToken>,
+        patience: Duration,
+    ) -> impl Future<Output = Result<Vote>> + Send;
 
     /// Returns who holds the lock, as this node knows it. Changes nothing, and needs no vote.
     fn look(&self, ask: Ask, patience: Duration) -> impl Future<Output = Result<Option<Held>>> + Send;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use lock_core::{Clock, Instant, Result};
-use tokio::sync::mpsc;
 
 use crate::node::Node;
+use crate::requests::Requests;
 
 /// All nodes. Cheap to clone.
 #[derive(Debug)]
@@ -62,12 +62,11 @@ impl<N: Node> Quorum<N> {
         self.patience.min(ends.since(self.clock.now()) * 2 / 3)
     }
 
-    /// Asks one node, in a task of its own that always runs to completion. The answer is sent to `answers`, also if
-    /// nothing receives there any more.
+    /// Asks one node, as one of these requests.
     pub(crate) fn ask<T, A, F>(
         &self,
         at: usize,
-        answers: &mpsc::UnboundedSender<A>,
+        requests: &mut Requests<A>,
         into: fn(Answer<T>) -> A,
         ask: impl FnOnce(Arc<N>) -> F,
     ) where
@@ -75,16 +74,12 @@ impl<N: Node> Quorum<N> {
         A: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
-        let (answers, asking) = (answers.clone(), ask(self.nodes[at].clone()));
-        // `map`, because an async block would reserve space for `asking` twice, and `asking` is moved into each task.
-        tokio::spawn(asking.map(move |answer| {
-            // The caller may have decided meanwhile and dropped the receiver.
-            let _: Result<(), _> = answers.send(into((at, answer))).map_err(drop);
-        }));
+        // `map`, because an async block would reserve space for the request twice.
+        requests.push(ask(self.nodes[at].clone()).map(move |answer| into((at, answer))));
     }
 
     /// Asks all nodes the same question.
-    pub(crate) fn ask_all<T, F>(&self, ask: impl Fn(Arc<N>) -> F) -> mpsc::UnboundedReceiver<Answer<T>>
+    pub(crate) fn ask_all<T, F>(&self, ask: impl Fn(Arc<N>) -> F) -> Requests<Answer<T>>
     where
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
@@ -92,21 +87,34 @@ impl<N: Node> Quorum<N> {
         self.ask_some(0..self.nodes.len(), ask)
     }
 
+    /// Asks all nodes. The question may depend on the node's index.
+    pub(crate) fn ask_each<T, F>(&self, ask: impl Fn(usize, Arc<N>) -> F) -> Requests<Answer<T>>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        let mut requests = Requests::new();
+        for at in 0..self.nodes.len() {
+            self.ask(at, &mut requests, |answer| answer, |node| ask(at, node));
+        }
+        requests
+    }
+
     /// Asks these nodes the same question.
     pub(crate) fn ask_some<T, F>(
         &self,
         nodes: impl IntoIterator<Item = usize>,
         ask: impl Fn(Arc<N>) -> F,
-    ) -> mpsc::UnboundedReceiver<Answer<T>>
+    ) -> Requests<Answer<T>>
     where
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
-        let (answers, answered) = mpsc::unbounded_channel();
+        let mut requests = Requests::new();
         for at in nodes {
-            self.ask(at, &answers, |answer| answer, &ask);
+            self.ask(at, &mut requests, |answer| answer, &ask);
         }
-        answered
+        requests
     }
 }
 

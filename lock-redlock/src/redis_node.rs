@@ -185,12 +185,17 @@ impl Node for RedisNode {
         self.node.address()
     }
 
-    async fn grant(&self, ask: Ask, patience: Duration) -> Result<Vote> {
+    fn on_arrival(&self) -> Option<i64> {
+        self.node.on_arrival()
+    }
+
+    async fn grant(&self, ask: Ask, proposed: Option<FencingToken>, patience: Duration) -> Result<Vote> {
+        let least = proposed.and_then(|token| i64::try_from(token.get()).ok()).unwrap_or(0);
         // The node may refuse an attempt as late although it has time left. The refusal tells the node's time, and the
         // attempt is sent once more.
         for _ in 0..2 {
             let arguments = |terms: Terms| {
-                let numbers = [whole_millis(ask.ttl), terms.deadline, 0, whole_millis(self.max_ttl)];
+                let numbers = [whole_millis(ask.ttl), terms.deadline, least, whole_millis(self.max_ttl)];
                 let value = ask.value.as_bytes().to_vec();
                 let earlier = ask.earlier.iter().map(|earlier| earlier.as_bytes().to_vec());
                 std::iter::once(value).chain(numbers.map(text)).chain(earlier).collect()

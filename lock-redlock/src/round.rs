@@ -10,11 +10,11 @@
 use std::time::Duration;
 
 use lock_core::{Error, FencingToken, Instant};
-use tokio::sync::mpsc;
 
 use crate::inspection::most_that_agree;
 use crate::node::{Ask, Held, Node, Tells, Vote};
 use crate::quorum::{Answer, Quorum, kept_by};
+use crate::requests::Requests;
 
 /// The outcome of a try.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ struct Round<'a, N> {
     quorum: &'a Quorum<N>,
     ask: &'a Ask,
     ends: Instant,
-    events: mpsc::UnboundedSender<Event>,
+    under_way: Requests<Event>,
     /// How many nodes have not voted yet. `raising` counts the raises that are not answered yet.
     voting: usize,
     raising: usize,
@@ -92,24 +92,27 @@ struct Yes {
 impl<N: Node> Quorum<N> {
     /// Tries once to take the lock, until `ends`.
     pub(crate) async fn attempt(&self, ask: &Ask, ends: Instant, order: Order) -> Tried {
+        let proposed = self.proposes();
         let ahead = match order {
             Order::AllAtOnce => Ahead::default(),
-            Order::FirstAlone => match self.asks_ahead(ask, ends).await {
+            Order::FirstAlone => match self.asks_ahead(ask, proposed, ends).await {
                 Ok(ahead) => ahead,
                 Err(failure) => return Tried::Failed(failure),
             },
         };
-        let (events, mut arriving) = mpsc::unbounded_channel();
+        let mut under_way = Requests::new();
         let patience = self.patience_for_now(ends);
         for at in 0..self.nodes().len() {
             let ask = ask.clone();
-            self.ask(at, &events, Event::Vote, |node| async move { node.grant(ask, patience).await });
+            self.ask(at, &mut under_way, Event::Vote, |node| async move {
+                node.grant(ask, proposed, patience).await
+            });
         }
         let mut round = Round {
             quorum: self,
             ask,
             ends,
-            events,
+            under_way,
             voting: self.nodes().len(),
             raising: 0,
             ahead: ahead.yes,
@@ -118,26 +121,30 @@ impl<N: Node> Quorum<N> {
             failure: Failure { leaves: ahead.leaves, ..Failure::default() },
         };
         while round.is_open() {
-            // `round` keeps a sender, so the channel stays open.
-            let Some(event) = arriving.recv().await else { break };
-            match event {
-                Event::Vote(vote) => round.vote(vote),
-                Event::Raised(raised) => round.raised(raised),
+            match round.under_way.next().await {
+                Some(Event::Vote(vote)) => round.vote(vote),
+                Some(Event::Raised(raised)) => round.raised(raised),
+                None => break,
             }
         }
         match round.granted() {
             Some((token, valid_for)) => Tried::Granted { token, valid_for },
-            None => Tried::Failed(round.undo(arriving).await),
+            None => Tried::Failed(round.undo().await),
         }
     }
 
     /// Asks the nodes one by one until one gives a decisive answer. If that is another owner's lock, this fails with
     /// what the other nodes show. If it is a yes, or if no node gives a decisive answer, the caller asks all nodes
     /// next, those that were asked already once more.
-    async fn asks_ahead(&self, ask: &Ask, ends: Instant) -> Result<Ahead, Failure> {
+    async fn asks_ahead(
+        &self,
+        ask: &Ask,
+        proposed: Option<FencingToken>,
+        ends: Instant,
+    ) -> Result<Ahead, Failure> {
         let mut leaves = false;
         for (at, node) in self.nodes().iter().enumerate() {
-            match node.grant(ask.clone(), self.patience_for_now(ends)).await {
+            match node.grant(ask.clone(), proposed, self.patience_for_now(ends)).await {
                 Ok(Vote::Yes { .. }) => return Ok(Ahead { yes: Some(at), leaves }),
                 Ok(Vote::No(held)) => {
                     let no = self.looks_around(ask, (at, held), ends).await;
@@ -168,7 +175,7 @@ impl<N: Node> Quorum<N> {
             if most >= self.majority() || most + to_come < self.majority() {
                 return shown;
             }
-            let Some((_, look)) = looks.recv().await else { return shown };
+            let Some((_, look)) = looks.next().await else { return shown };
             to_come -= 1;
             shown.extend(look.ok().flatten());
         }
@@ -234,7 +241,7 @@ impl<N: Node> Round<'_, N> {
             let patience = self.quorum.patience_for_now(self.ends);
             let (ask, granted) = (self.ask.clone(), yes.token);
             self.raising += 1;
-            self.quorum.ask(yes.at, &self.events, Event::Raised, |node| async move {
+            self.quorum.ask(yes.at, &mut self.under_way, Event::Raised, |node| async move {
                 node.raise(ask, granted, token, patience).await
             });
         }
@@ -259,35 +266,29 @@ impl<N: Node> Round<'_, N> {
     }
 
     /// Takes back what was granted, also by nodes whose vote arrives only now.
-    async fn undo(mut self, mut arriving: mpsc::UnboundedReceiver<Event>) -> Failure {
+    async fn undo(mut self) -> Failure {
         while self.voting > 0 {
-            // `self` keeps a sender, so the channel stays open.
-            let Some(event) = arriving.recv().await else { break };
-            match event {
-                Event::Vote((at, Ok(Vote::Yes { token, left }))) => {
+            match self.under_way.next().await {
+                Some(Event::Vote((at, Ok(Vote::Yes { token, left })))) => {
                     self.voting -= 1;
                     self.yes.push(Yes { at, token, left, acknowledged: false });
                 }
-                Event::Vote(vote) => self.vote(vote),
-                Event::Raised(_) => {}
+                Some(Event::Vote(vote)) => self.vote(vote),
+                Some(Event::Raised(_)) => {}
+                None => break,
             }
         }
-        let Round { quorum, ask, ends, yes, token, mut failure, .. } = self;
+        let Round { quorum, ask, ends, under_way, yes, token, mut failure, .. } = self;
         // Candidates that met a majority of these votes took this try for the holder, and wait for its release.
         let tells = if token.is_some() { Tells::Waiters } else { Tells::NoWaiter };
         let patience = quorum.patience(ends);
-        let (freed, mut confirmed) = mpsc::unbounded_channel();
-        for yes in &yes {
+        // The raises that are not answered go on meanwhile.
+        drop(under_way);
+        let mut freed = quorum.ask_some(yes.iter().map(|yes| yes.at), |node| {
             let ask = ask.clone();
-            quorum.ask(
-                yes.at,
-                &freed,
-                |answer| answer,
-                |node| async move { node.release(ask, tells, patience).await },
-            );
-        }
-        drop(freed);
-        while let Some((_, answer)) = confirmed.recv().await {
+            async move { node.release(ask, tells, patience).await }
+        });
+        while let Some((_, answer)) = freed.next().await {
             failure.leaves |= answer.is_err();
         }
         failure.undone = !yes.is_empty();

@@ -16,7 +16,7 @@ use lock_naive::Scheme;
 pub(crate) use self::floor::{Preparation, alone, prepare};
 
 use self::floor::postgres::Notifies;
-use self::floor::redlock::Rounds;
+use self::floor::redlock::Enough;
 use self::one_lost::{Lost, OneLost};
 use self::peers::Peer;
 use crate::Outcome;
@@ -35,7 +35,7 @@ pub(crate) enum Kind {
     OneSilent,
     /// The raw driver sending what the library sends.
     Floor,
-    /// The floor on several servers, except that they are asked only once for a grant.
+    /// The floor on several servers, except that a majority's votes are enough, whatever their tokens are.
     OneRound,
     /// The raw driver locking without a token.
     NoToken,
@@ -90,7 +90,7 @@ impl Kind {
             Kind::OneDead => Box::new(OneLost::connect(url, Lost::Dead).await?),
             Kind::OneSilent => Box::new(OneLost::connect(url, Lost::Silent).await?),
             Kind::Floor => floor::connect(url).await?,
-            Kind::OneRound => Box::new(floor::redlock::Floor::connect(url, Rounds::One).await?),
+            Kind::OneRound => Box::new(floor::redlock::Floor::connect(url, Enough::Votes).await?),
             Kind::NeverNotifies => Box::new(floor::postgres::Floor::connect(url, Notifies::Never).await?),
             Kind::AlwaysNotifies => Box::new(floor::postgres::Floor::connect(url, Notifies::Always).await?),
             Kind::NoToken => Box::new(no_token::NoToken::connect(url).await?),

@@ -15,6 +15,8 @@ use super::timeline::{Machine, Micros, Timeline};
 /// The core allows for 1 % of drift between two clocks: half of it for each. In millionths.
 const WORST_RATE: u64 = 5_000;
 const MILLION: u64 = 1_000_000;
+/// How far apart clocks are that agree, in microseconds: as far as NTP leaves them in one network.
+const AGREE: u64 = 5_000;
 
 /// Returns the time that passes while a clock that is 0.5 % too slow counts `micros`, rounded up.
 pub(super) fn at_most(micros: Micros) -> Micros {
@@ -89,8 +91,9 @@ pub(super) struct ServersClock {
 }
 
 impl ServersClock {
-    /// Creates the clocks of all servers. They may stand any time apart, except where servers lose data: there, tokens
-    /// depend on how far apart the clocks are, and the clocks stand close together.
+    /// Creates the clocks of all servers. Those of several servers agree in one half of the histories. In the other they
+    /// may stand any time apart, except where servers lose data: there, tokens depend on how far apart the clocks are, and
+    /// the clocks stand close together.
     pub(super) fn of_all(
         timeline: &Timeline,
         servers: usize,
@@ -101,6 +104,7 @@ impl ServersClock {
         let (first, last) = (MILLION * 1_000_000_000, MILLION * 2_000_000_000);
         let together = dice.within(first, last);
         let apart = match profile {
+            _ if servers > 1 && dice.chance(500) => (together, together + AGREE),
             FaultProfile::Wipes => (together, together + LONGEST_TTL.as_micros() as u64 / 2),
             FaultProfile::Mild | FaultProfile::Steps | FaultProfile::Storm => (first, last),
         };

@@ -18,6 +18,7 @@ use super::dice::Dice;
 use super::faults::{Guard, Loss};
 use super::ids::{CallId, LockId};
 use super::setting::NAMES;
+use super::tally::Occurrence;
 
 /// The holder of a lock, as the server has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +101,11 @@ pub(super) trait Family: Server + Sized {
     /// Makes one of the servers lose its data.
     fn forget(&mut self, _place: usize, _loss: Loss, now: &[ServerTime]) {
         *self = Self::begin(now);
+    }
+
+    /// Returns what has happened among several servers by the last request, if it is an occurrence.
+    fn occurred(&mut self) -> Option<Occurrence> {
+        None
     }
 
     /// Returns the request that ends a session, in a family that has sessions.

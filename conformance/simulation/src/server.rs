@@ -36,6 +36,8 @@ impl<S: Family> World<S> {
         let is_of_the_hold = self.state().server.is_of_the_hold(&self.now(), &request);
         let released_grant = S::released_grant(&request);
         let Handled { answer, pushes } = self.state().server.handle(now, client_id(from), request);
+        let occurred = self.state().server.occurred();
+        occurred.into_iter().for_each(|what| self.count_if(true, what));
         self.deliver(place, pushes);
         if let Some(grant) = released_grant {
             self.part_is_released(request_kind, (grant, place), &answer);

@@ -77,6 +77,10 @@ occurrences! {
     SessionMoved, "claims moved to another session";
     /// A lock went from one call to the next one of its client in one request.
     Succeeded, "locks handed over in one request";
+    /// A majority of several servers granted a lock with the same token.
+    AgreedAtOnce, "majorities that agreed on a token at once";
+    /// A majority of several servers had the same token after some of them were asked to raise theirs.
+    AgreedByRaise, "majorities that raised their tokens";
     /// A lock was revoked as of its holder's deadline.
     RevokedAtDeadline, "revokes at the holder's deadline";
     /// A lock was revoked at once.
@@ -126,7 +130,9 @@ impl Occurrence {
             | Occurrence::RevokedNow
             | Occurrence::GivenBack
             | Occurrence::ToldRevoked => family != FamilyName::Redlock,
-            Occurrence::ServerCutOff => family == FamilyName::Redlock,
+            Occurrence::ServerCutOff | Occurrence::AgreedAtOnce | Occurrence::AgreedByRaise => {
+                family == FamilyName::Redlock
+            }
             _ => true,
         }
     }

@@ -88,6 +88,15 @@ impl ServerClock {
         Some(server_time.saturating_add(micros(passed + passed / 100)).saturating_add(1))
     }
 
+    /// Returns what the server's clock shows when a request arrives that is sent at `moment`, if the request takes as long
+    /// as the last answer and its question did. For a moment before the last question, returns what its answer told.
+    ///
+    /// This is an estimate, and no bound: it assumes that the two clocks run at the same rate.
+    pub fn on_arrival(&self, moment: Instant) -> i64 {
+        let Reading { server_time, asked_at, received_at } = self.last;
+        server_time.saturating_add(micros(moment.since(asked_at.unwrap_or(received_at))))
+    }
+
     /// Returns the end of the call in the server's time, or a moment before it. The server refuses what arrives later.
     ///
     /// A result that is too early costs one more round trip, because the refusal tells the time. A result that is too
@@ -246,6 +255,21 @@ mod tests {
         assert_eq!(server.at(ours.now()), SERVER_START + SECOND, "an older answer that is noted after it");
         server.hear(SERVER_START + 2 * SECOND, ours.now());
         assert_eq!(server.latest_at(ours.now()), None);
+    }
+
+    #[test]
+    fn a_request_arrives_as_long_after_it_was_sent_as_the_last_one_took_there_and_back() {
+        let ours = ManualClock::default();
+        let mut server = ServerClock::new(SERVER_START, ours.now());
+        assert_eq!(server.on_arrival(ours.now()), SERVER_START, "how long the first question took is not known");
+        let asked_at = ours.now();
+        ours.advance(PATIENCE);
+        server.hear_answer(SERVER_START, asked_at, ours.now());
+        let took = i64::try_from(PATIENCE.as_micros()).unwrap();
+        assert_eq!(server.on_arrival(ours.now()), SERVER_START + took);
+        ours.advance(HOUR);
+        assert_eq!(server.on_arrival(ours.now()), SERVER_START + took + 3600 * SECOND, "without an allowance");
+        assert_eq!(server.on_arrival(asked_at), SERVER_START);
     }
 
     #[test]

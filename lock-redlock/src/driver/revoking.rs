@@ -7,11 +7,11 @@ use std::time::Duration;
 use lock_core::driver::{Revocation, Revoked};
 use lock_core::{Name, Result};
 use lock_redis::node::revoked;
-use tokio::sync::mpsc;
 
 use super::RedlockDriver;
 use crate::node::Keys;
 use crate::quorum::Answer;
+use crate::requests::Requests;
 
 impl RedlockDriver {
     /// Replaces the holder's value on each node by another one, which stays until the holder's deadline.
@@ -25,7 +25,7 @@ impl RedlockDriver {
         let mut arriving =
             self.replace(self.every_node(), &self.keys(name), holder.as_bytes(), &successor, patience);
         let mut answers = Vec::new();
-        while let Some(answer) = arriving.recv().await {
+        while let Some(answer) = arriving.next().await {
             answers.push(answer);
         }
         self.judge(answers)
@@ -69,7 +69,7 @@ impl RedlockDriver {
         holder: &[u8],
         successor: &str,
         patience: Duration,
-    ) -> mpsc::UnboundedReceiver<Answer<Revoked>> {
+    ) -> Requests<Answer<Revoked>> {
         let (holder, successor): (Arc<[u8]>, Arc<str>) = (holder.into(), successor.into());
         self.quorum.ask_some(nodes, |node| {
             let (keys, holder, successor) = (keys.clone(), holder.clone(), successor.clone());
@@ -81,17 +81,17 @@ impl RedlockDriver {
     /// long as one node may take: a dead node does not keep the lock from becoming free.
     async fn enough(
         &self,
-        mut arriving: mpsc::UnboundedReceiver<Answer<Revoked>>,
+        mut arriving: Requests<Answer<Revoked>>,
         patience: Duration,
         counts: impl Fn(&Result<Revoked>) -> bool,
     ) -> Vec<Answer<Revoked>> {
         let mut answers: Vec<Answer<Revoked>> = Vec::new();
         while answers.iter().filter(|(_, answer)| counts(answer)).count() < self.quorum.majority() {
-            let Some(answer) = arriving.recv().await else { return answers };
+            let Some(answer) = arriving.next().await else { return answers };
             answers.push(answer);
         }
         let others = async {
-            while let Some(answer) = arriving.recv().await {
+            while let Some(answer) = arriving.next().await {
                 answers.push(answer);
             }
         };

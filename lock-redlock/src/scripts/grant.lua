@@ -1,7 +1,8 @@
 -- Takes the lock on this node if it is free there, and mints its token. Runs after guard.lua.
 --
 -- KEYS  1 the lock   2 its token   3 the marker   4 the quarantine
--- ARGV  1 the owner's value   2 the ttl in ms   3 the deadline, in the server's time in us   4 the least token
+-- ARGV  1 the owner's value   2 the ttl in ms   3 the deadline, in the server's time in us   4 the least token,
+--       which counts only up to a second, or a tenth of the longest ttl, above the server's time, or 0
 --       5 the longest ttl in ms   6… the values of this owner's earlier tries
 --
 -- Answers, each ending in the server's time in us:
@@ -21,8 +22,9 @@ if not previous or previous >= 9007199254740992 then
 end
 
 local function mint()
-  -- A client whose clock is far ahead must not carry the tokens along with it.
-  local least = math.min(tonumber(ARGV[4]), now + 1000000)
+  -- A token that is far ahead of this clock outlives a loss of data: once this node votes again, a tenth of the longest
+  -- ttl later at the latest, its own clock has to be above it.
+  local least = math.min(tonumber(ARGV[4]), now + math.min(1000000, tonumber(ARGV[5]) * 100))
   local token = math.max(previous + 1, now, least)
   -- Expires an hour after the token, not after now: the key must outlive a clock that is set back.
   redis.call('SET', KEYS[2], string.format('%.0f', token),

@@ -228,19 +228,19 @@ pub(crate) fn one_server_under_two_names_is_refused() {
         let registry = Arc::default();
         let [node, same] = [&first, &second].map(|url| node_at(url, &registry, nodes.max_ttl()));
         let ask = || super::token::ask("a");
-        assert!(matches!(node.grant(ask(), PATIENCE).await, Ok(Vote::Yes { .. })));
+        assert!(matches!(node.grant(ask(), None, PATIENCE).await, Ok(Vote::Yes { .. })));
         for _ in 0..2 {
-            let error = same.grant(ask(), PATIENCE).await.unwrap_err();
+            let error = same.grant(ask(), None, PATIENCE).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Invalid, "{error:?}");
             assert!(node.release(ask(), Tells::NoWaiter, PATIENCE).await.is_ok(), "the first keeps its vote");
         }
         // After a restart it is still one server, whichever address reaches it first.
         a.kill().unwrap();
         a.restart(Data::Lost).unwrap();
-        until("one of them is connected again", TTL, || async { same.grant(ask(), PATIENCE).await.is_ok() })
+        until("one of them is connected again", TTL, || async { same.grant(ask(), None, PATIENCE).await.is_ok() })
             .await;
         until("the other is refused", TTL, || async {
-            node.grant(ask(), PATIENCE).await.is_err_and(|e| e.kind() == ErrorKind::Invalid)
+            node.grant(ask(), None, PATIENCE).await.is_err_and(|e| e.kind() == ErrorKind::Invalid)
         })
         .await;
     });

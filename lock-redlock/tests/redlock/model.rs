@@ -72,7 +72,7 @@ impl Pair<'_> {
         };
         // The first grant gives a token and a time for the questions.
         let ask = pair.ask();
-        let (real, model) = pair.grant(ask).await;
+        let (real, model) = pair.grant(ask, None).await;
         assert_eq!(real, model);
         pair
     }
@@ -81,7 +81,10 @@ impl Pair<'_> {
     async fn step(&mut self, step: usize) -> (String, String) {
         let (ask, granted) = (self.ask(), self.token());
         match step {
-            0..40 => self.grant(ask).await,
+            0..40 => {
+                let proposed = self.proposed();
+                self.grant(ask, proposed).await
+            }
             40..55 => {
                 let token = FencingToken::new(self.token().get() + self.dice.below(3) as u64).unwrap();
                 self.tokens.push(token);
@@ -115,8 +118,8 @@ impl Pair<'_> {
         }
     }
 
-    async fn grant(&mut self, ask: Ask) -> (String, String) {
-        let real = self.real.grant(ask.clone(), PATIENCE).await.unwrap();
+    async fn grant(&mut self, ask: Ask, proposed: Option<FencingToken>) -> (String, String) {
+        let real = self.real.grant(ask.clone(), proposed, PATIENCE).await.unwrap();
         // A token that is more than one above the last is the server's time: then the model mints the same.
         self.now = match &real {
             Vote::Yes { token, .. } => ServerTime::from_micros(token.get()),
@@ -127,7 +130,7 @@ impl Pair<'_> {
             self.tokens.push(token);
         }
         let deadline = self.now + TTL;
-        self.compare(&Answer::Vote(real), Question::Grant { ask, deadline })
+        self.compare(&Answer::Vote(real), Question::Grant { ask, proposed, deadline })
     }
 
     /// Lets both lose their data, asks them while they have no vote, and marks them.
@@ -145,7 +148,7 @@ impl Pair<'_> {
             }
         }
         let ask = self.ask();
-        let answers = self.grant(ask).await;
+        let answers = self.grant(ask, None).await;
         self.client.init().await.unwrap();
         self.model.mark();
         answers
@@ -169,6 +172,16 @@ impl Pair<'_> {
     fn token(&mut self) -> FencingToken {
         let back = self.dice.below(3).min(self.tokens.len() - 1);
         self.tokens[self.tokens.len() - 1 - back]
+    }
+
+    /// Returns what a client may propose: nothing, a token of the past, or one that the node's clock is still below when it
+    /// is asked.
+    fn proposed(&mut self) -> Option<FencingToken> {
+        match self.dice.below(3) {
+            0 => None,
+            1 => Some(self.token()),
+            _ => FencingToken::new(self.real.on_arrival()? as u64 + 50_000),
+        }
     }
 
     async fn admin(&self) -> redis::aio::MultiplexedConnection {

@@ -140,7 +140,7 @@ pub(crate) fn a_token_that_is_none_leaves_the_lock_free() {
         {
             let mut set = redis::cmd("SET");
             set.arg(&a.keys.token[..]).arg(text).exec_async(&mut admin).await.unwrap();
-            let refused = node.grant(a.clone(), PATIENCE).await.expect_err(text);
+            let refused = node.grant(a.clone(), None, PATIENCE).await.expect_err(text);
             let refilled = node.refill(a.clone(), token, PATIENCE).await.expect_err(text);
             for error in [refused, refilled] {
                 assert_eq!(error.kind(), ErrorKind::Rejected, "{text:?}: {error}");
@@ -166,7 +166,7 @@ pub(crate) fn a_late_copy_of_an_attempt_is_another_grant() {
         freed(&node, &a).await;
         let asked = nodes.counters().await.requests;
         proxy.hold_open_ones(Direction::ToServer);
-        let late = far.grant(a.clone(), ms(200)).await.unwrap_err();
+        let late = far.grant(a.clone(), None, ms(200)).await.unwrap_err();
         assert_eq!(late.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{late}");
         proxy.deliver(Direction::ToServer);
         while nodes.counters().await.requests == asked {
@@ -183,7 +183,7 @@ pub(crate) fn what_an_earlier_try_left_is_taken_over() {
         let (node, first) = (nodes.node(0), ask("first try"));
         let left = granted(&node, &first).await;
         let next = Ask { value: "next try".into(), ..ask("") };
-        assert!(matches!(node.grant(next.clone(), PATIENCE).await.unwrap(), Vote::No(_)), "another owner's");
+        assert!(matches!(node.grant(next.clone(), None, PATIENCE).await.unwrap(), Vote::No(_)), "another owner's");
         let next = Ask { earlier: Arc::new(["first try".into()]), ..next };
         assert!(left < granted(&node, &next).await, "a grant of its own");
         assert!(matches!(node.release(first, Tells::NoWaiter, PATIENCE).await, Ok(Freed::No)), "it is gone");
@@ -203,7 +203,7 @@ pub(crate) fn ask(value: &str) -> Ask {
 }
 
 async fn granted(node: &RedisNode, ask: &Ask) -> FencingToken {
-    match node.grant(ask.clone(), PATIENCE).await.unwrap() {
+    match node.grant(ask.clone(), None, PATIENCE).await.unwrap() {
         Vote::Yes { token, .. } => token,
         other => panic!("{other:?}"),
     }

@@ -61,7 +61,11 @@ impl Node for Scripted {
         "scripted"
     }
 
-    async fn grant(&self, ask: Ask, _: Duration) -> Result<Vote> {
+    fn on_arrival(&self) -> Option<i64> {
+        None
+    }
+
+    async fn grant(&self, ask: Ask, _: Option<FencingToken>, _: Duration) -> Result<Vote> {
         self.asked.lock().unwrap().push(ask.earlier.to_vec());
         match self.votes.lock().unwrap().pop_front().expect("an answer for each time that it is asked") {
             Yes(token) => Ok(Vote::Yes { token: FencingToken::new(token).unwrap(), left: TTL }),

@@ -5,7 +5,7 @@ mod recording;
 mod template;
 
 pub(crate) use recording::Recording;
-pub(crate) use template::{Raise, Template};
+pub(crate) use template::Template;
 
 use std::time::{Duration, Instant};
 

@@ -13,7 +13,7 @@ use redis::ProtocolVersion;
 use serde::{Deserialize, Serialize};
 
 use super::monitor::Seen;
-use super::template::{Raise, Template, is_latch, replaced};
+use super::template::{Template, is_latch, replaced};
 use super::{Server, send};
 use crate::Outcome;
 
@@ -27,8 +27,6 @@ pub(crate) struct Recording {
     /// The command that deletes the answer to the release, which some layouts keep until the library has it. The library
     /// doesn't wait for it.
     pub(crate) forget: Option<Template>,
-    /// The command that raises a token between the two, if this server was sent one.
-    pub(crate) raise: Option<Raise>,
 }
 
 impl Recording {
@@ -54,8 +52,12 @@ impl Recording {
             release: Template::between(&first.release, &second.release)?,
             channel: first.channel,
             forget,
-            raise: first.raise.or(second.raise).map(|seen| Raise { script: seen.words[1].clone() }),
         })
+    }
+
+    /// Returns the same for several servers, to all of which the grant proposes one token.
+    pub(crate) fn that_proposes(self) -> Outcome<Recording> {
+        Ok(Recording { grant: self.grant.that_proposes()?, ..self })
     }
 
     /// Returns what the library sends for another name: the same, with this name in place of the recorded one.
@@ -66,7 +68,6 @@ impl Recording {
             release: of_template(&self.release),
             channel: replaced(&self.channel, recorded, name),
             forget: self.forget.as_ref().map(of_template),
-            raise: self.raise.clone(),
         }
     }
 }
@@ -74,7 +75,6 @@ impl Recording {
 /// What the server saw of one cycle.
 struct Cycle {
     grant: Seen,
-    raise: Option<Seen>,
     release: Seen,
     forget: Option<Seen>,
     channel: Vec<u8>,
@@ -82,7 +82,7 @@ struct Cycle {
 
 /// How many more cycles are recorded until one is as expected. A server learns a script when it is first asked to run
 /// it, and one of several servers may be asked only in a later cycle: such a cycle differs from all later ones. So does
-/// a cycle in which a server on a busy machine took too long.
+/// a cycle in which a server on a busy machine took too long, or had to raise its token.
 const LESSONS: usize = 16;
 /// How long to wait for the release after the cycle. The cycle ends with the answers of a majority: one of several
 /// servers may get the release later, or never, if its own part took too long for the library to wait for.
@@ -130,19 +130,17 @@ impl Cycle {
         let mut commands: Vec<Seen> = seen.into_iter().filter(|seen| !seen.in_script).collect();
         let forget = commands.pop_if(|last| last.is("del"));
         match &commands[..] {
-            [grant, between @ .., release]
+            [grant, release]
                 if has_released
-                    && between.len() < 2
                     && commands.iter().all(|command| command.is("evalsha"))
                     && latch_of(release) == forget.as_ref().and_then(latch_of) =>
             {
                 let channel = release.argument(1).ok_or("a release without a channel")?.to_vec();
-                let (grant, raise, release) = (grant.clone(), between.first().cloned(), release.clone());
-                Ok(Cycle { grant, raise, release, forget, channel })
+                Ok(Cycle { grant: grant.clone(), release: release.clone(), forget, channel })
             }
             _ => Err(format!(
                 "a cycle of the library has to be two scripts, the second of which releases, and then the deletion of \
-                 its answer if that is kept, and on one of several servers one more script; the server saw {commands:?} \
+                 its answer if that is kept; the server saw {commands:?} \
                  and {forget:?}, and a release: {has_released}"
             )
             .into()),

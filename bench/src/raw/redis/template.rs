@@ -30,6 +30,8 @@ enum Part {
     /// A time of the server, in microseconds, that is late enough for every request. On a busy machine a request may
     /// arrive after the library's own deadline, and a refusal can't be compared with anything.
     Deadline,
+    /// The token that is proposed to several servers: a time, too, and the same for all of them.
+    Proposal,
 }
 
 impl Template {
@@ -45,8 +47,23 @@ impl Template {
         parts.collect::<Outcome<_>>().map(Template)
     }
 
+    /// Returns the same command, with a proposed token in place of the second time in it.
+    pub(super) fn that_proposes(mut self) -> Outcome<Template> {
+        let times = self.0.iter_mut().filter(|part| **part == Part::Deadline);
+        match &mut times.collect::<Vec<_>>()[..] {
+            [_, second] => **second = Part::Proposal,
+            _ => return Err("a grant on several servers has a deadline and a proposed token".into()),
+        }
+        Ok(self)
+    }
+
     /// Returns the command for this owner, at this time of the server.
     pub(crate) fn fill(&self, owner: &Owner, now: Duration) -> Cmd {
+        self.propose(owner, now, now)
+    }
+
+    /// Returns the command for this owner, at this time of the server, with the token that is proposed to all servers.
+    pub(crate) fn propose(&self, owner: &Owner, now: Duration, proposed: Duration) -> Cmd {
         let mut command = Cmd::with_capacity(self.0.len(), 512);
         for part in &self.0 {
             match part {
@@ -58,6 +75,7 @@ impl Template {
                 }
                 Part::Latch { key } => command.arg([key, owner.to_string().as_bytes()].concat()),
                 Part::Deadline => command.arg((now + PATIENCE).as_micros().to_string()),
+                Part::Proposal => command.arg(proposed.as_micros().to_string()),
             };
         }
         command
@@ -95,41 +113,6 @@ pub(super) fn replaced(word: &[u8], old: &str, new: &str) -> Vec<u8> {
 /// Returns whether a word is the key of a release's answer, which the library deletes after the release.
 pub(super) fn is_latch(word: &[u8]) -> bool {
     matches!(Part::of(word), Some(Part::Latch { .. }))
-}
-
-/// A command that raises the token of a grant. Its script is the same for every server; its other words are the
-/// grant's.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Raise {
-    pub(super) script: Vec<u8>,
-}
-
-impl Raise {
-    /// Returns the command for this owner's grant, which was sent from the template `grant`.
-    pub(crate) fn fill(&self, grant: &Template, owner: &Owner, granted: i64, token: i64) -> Outcome<Cmd> {
-        let [
-            Part::Fixed(eval),
-            _,
-            Part::Fixed(count),
-            Part::Fixed(lock),
-            Part::Fixed(last),
-            Part::Fixed(marker),
-            Part::Fixed(quarantine),
-            Part::Owner { label },
-            ..,
-            Part::Fixed(max_ttl),
-        ] = &grant.0[..]
-        else {
-            return Err("the library's grant doesn't have the words that its raise is made of".into());
-        };
-        let mut command = Cmd::with_capacity(12, 512);
-        for word in [eval, &self.script, count, lock, last, marker, quarantine] {
-            command.arg(word.as_slice());
-        }
-        command.arg([owner.to_string().as_bytes(), label].concat());
-        command.arg(granted).arg(token).arg("").arg(max_ttl.as_slice());
-        Ok(command)
-    }
 }
 
 impl Part {
@@ -227,6 +210,15 @@ mod tests {
         let owner = owner();
         let command = template(&FIRST, &SECOND).unwrap().fill(&owner, NOW);
         assert_eq!(words(&command), ["EVALSHA", "5a", "key", &format!("{owner} me"), "30000", "205000000"]);
+    }
+
+    #[test]
+    fn the_second_time_of_a_grant_on_several_servers_is_a_proposal() {
+        let [first, second] = [["EVALSHA", "105000000", "100050000"], ["EVALSHA", "106500000", "101550000"]];
+        let proposes = template(&first, &second).unwrap().that_proposes().unwrap();
+        let command = proposes.propose(&owner(), NOW, NOW + Duration::from_millis(50));
+        assert_eq!(words(&command), ["EVALSHA", "205000000", "200050000"]);
+        assert!(template(&FIRST, &SECOND).unwrap().that_proposes().is_err());
     }
 
     #[test]

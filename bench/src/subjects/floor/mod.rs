@@ -23,7 +23,7 @@ use crate::subjects::{Side, Subject};
 pub(super) async fn connect(url: &str) -> Outcome<Box<dyn Subject>> {
     Ok(match Backend::of(url)? {
         Backend::Redis => Box::new(redis::Floor::connect(url).await?),
-        Backend::Redlock => Box::new(redlock::Floor::connect(url, redlock::Rounds::Two).await?),
+        Backend::Redlock => Box::new(redlock::Floor::connect(url, redlock::Enough::EqualTokens).await?),
         Backend::Sqlite => Box::new(sqlite::Floor::connect(url).await?),
         Backend::Postgres => Box::new(postgres::Floor::connect(url, postgres::Notifies::IfWaiters).await?),
         Backend::MySql => Box::new(mysql::Floor::connect(url).await?),

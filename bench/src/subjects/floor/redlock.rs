@@ -2,6 +2,7 @@
 //! library, to all servers at once, and waits for the answers of a majority.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
@@ -14,30 +15,32 @@ use tokio::sync::OnceCell;
 use super::preparation::{Recorded, Told};
 use super::raw::{Alone, Calls, Cycles};
 use crate::Outcome;
-use crate::raw::redis::{self as raw, Raise, Recording, Server, ServerClock};
+use crate::raw::redis::{self as raw, Recording, Server, ServerClock};
 use crate::subjects::{Side, Subject, Worker};
 
 pub(in crate::subjects) struct Floor {
-    rounds: Rounds,
+    enough: Enough,
     servers: Vec<(Server, MultiplexedConnection, ServerClock)>,
     /// The library's client, whose commands are recorded.
     ours: Client,
     /// What was recorded of the first of the names that are used once. The others' commands differ by the name alone.
-    sample: OnceCell<(String, Recording, Raise)>,
+    sample: OnceCell<(String, Recording)>,
 }
 
-/// How often the servers are asked for one grant.
+/// What makes a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::subjects) enum Rounds {
-    /// The highest token of a majority is taken as the lock's. The difference from `Two` is the cost of the second
-    /// round.
-    One,
-    /// A majority has to confirm that it keeps that token.
-    Two,
+pub(in crate::subjects) enum Enough {
+    /// The votes of a majority, whatever their tokens are.
+    Votes,
+    /// The votes of a majority that have the same token.
+    EqualTokens,
 }
+
+/// By how much the proposed token is above the clocks, as in lock-redlock.
+const MARGIN: Duration = Duration::from_millis(50);
 
 impl Floor {
-    pub(in crate::subjects) async fn connect(url: &str, rounds: Rounds) -> Outcome<Floor> {
+    pub(in crate::subjects) async fn connect(url: &str, enough: Enough) -> Outcome<Floor> {
         let mut servers = Vec::new();
         for server in Server::all_of(url)? {
             let mut connection = server.connect().await?;
@@ -45,67 +48,50 @@ impl Floor {
             servers.push((server, connection, clock));
         }
         let (ours, sample) = (onelock::connect(url).await?, OnceCell::new());
-        Ok(Floor { rounds, servers, ours, sample })
+        Ok(Floor { enough, servers, ours, sample })
     }
 
-    /// Returns what one of the servers saw of a name. All servers are sent the same, except for their own time. Not
-    /// every server is asked to raise a token in each cycle.
-    async fn recorded(&self, name: &str) -> Outcome<(Recording, Raise)> {
-        let mut why = "there is no server".into();
-        for (server, ..) in &self.servers {
-            match Recording::of(&self.ours, server, name).await {
-                Ok(recording) => match recording.raise.clone() {
-                    Some(raise) => return Ok((recording, raise)),
-                    None => why = "no server was seen to raise a token".into(),
-                },
-                Err(e) => why = e,
-            }
-        }
-        Err(why)
+    /// Returns what the first server saw of a name. All servers are sent the same, except for their own time.
+    async fn recorded(&self, name: &str) -> Outcome<Recording> {
+        let (server, ..) = self.servers.first().ok_or("there is no server")?;
+        Recording::of(&self.ours, server, name).await?.that_proposes()
     }
 
-    fn cycles(&self, recording: Recording, raise: Raise) -> Cycles<Nodes> {
+    fn cycles(&self, recording: Recording) -> Cycles<Nodes> {
         let node = |(_, connection, clock): &(_, MultiplexedConnection, _)| Node {
             connection: connection.clone(),
             clock: *clock,
         };
         let nodes = self.servers.iter().map(node).collect();
-        let random = Random::system();
-        Cycles(Arc::new(Nodes { rounds: self.rounds, nodes, recording, raise, random }))
+        Cycles(Arc::new(Nodes { enough: self.enough, nodes, recording, random: Random::system() }))
     }
 }
 
 /// Records what another process needs for [`alone`].
 pub(super) async fn prepare(url: &str, name: &str) -> Outcome<Recorded> {
-    let floor = Floor::connect(url, Rounds::Two).await?;
+    let floor = Floor::connect(url, Enough::EqualTokens).await?;
     let (_, _, clock) = floor.servers.first().ok_or("there is no server")?;
-    let (recording, _) = floor.recorded(name).await?;
-    Ok(Recorded { recording, clock: *clock })
+    Ok(Recorded { recording: floor.recorded(name).await?, clock: *clock })
 }
 
 /// Connects to each server once, for the name that was recorded. One of them has told the time of all.
 pub(super) async fn alone(url: &str, told: &Told) -> Outcome<Box<dyn Side>> {
     let (connections, clock) = (Server::connect_to_all(url).await?, ServerClock::of(told.now));
     let nodes = connections.into_iter().map(|connection| Node { connection, clock }).collect();
-    let (rounds, recording, random) = (Rounds::Two, told.recording.clone(), Random::system());
-    let raise = recording.raise.clone().ok_or("no server was seen to raise a token")?;
-    Ok(Box::new(Alone::new(Arc::new(Nodes { rounds, nodes, recording, raise, random }))))
+    let (enough, recording, random) = (Enough::EqualTokens, told.recording.clone(), Random::system());
+    Ok(Box::new(Alone::new(Arc::new(Nodes { enough, nodes, recording, random }))))
 }
 
 #[async_trait]
 impl Subject for Floor {
     async fn worker(&self, name: &str) -> Outcome<Box<dyn Worker>> {
-        let (recording, raise) = self.recorded(name).await?;
-        Ok(Box::new(self.cycles(recording, raise)))
+        Ok(Box::new(self.cycles(self.recorded(name).await?)))
     }
 
     async fn use_once(&self, name: &str) -> Outcome<()> {
-        let record = async || {
-            let (recording, raise) = self.recorded(name).await?;
-            Outcome::Ok((name.to_owned(), recording, raise))
-        };
-        let (sample, recording, raise) = self.sample.get_or_try_init(record).await?;
-        self.cycles(recording.renamed(sample, name), raise.clone()).cycle().await
+        let record = async || Outcome::Ok((name.to_owned(), self.recorded(name).await?));
+        let (sample, recording) = self.sample.get_or_try_init(record).await?;
+        self.cycles(recording.renamed(sample, name)).cycle().await
     }
 
     async fn side(&self, _name: &str) -> Outcome<Box<dyn Side>> {
@@ -115,10 +101,9 @@ impl Subject for Floor {
 
 /// The commands of one name.
 struct Nodes {
-    rounds: Rounds,
+    enough: Enough,
     nodes: Vec<Node>,
     recording: Recording,
-    raise: Raise,
     random: Random,
 }
 
@@ -127,14 +112,12 @@ struct Node {
     clock: ServerClock,
 }
 
-/// The server's index, and the first and the second number of its answer.
-type Answer = (usize, i64, i64);
-
 impl Node {
-    async fn send(&self, at: usize, command: Cmd) -> Outcome<Answer> {
+    /// Returns the first and the second number of the answer.
+    async fn send(&self, command: Cmd) -> Outcome<(i64, i64)> {
         let answer = raw::send(&mut self.connection.clone(), &command).await?;
         match answer.as_sequence() {
-            Some([Value::Int(outcome), Value::Int(number), ..]) => Ok((at, *outcome, *number)),
+            Some([Value::Int(outcome), Value::Int(number), ..]) => Ok((*outcome, *number)),
             _ => Err(format!("a script answered {answer:?}").into()),
         }
     }
@@ -145,45 +128,14 @@ impl Nodes {
         self.nodes.len() / 2 + 1
     }
 
-    /// Sends exactly the commands that the library sends after the votes, until a majority keeps the highest token.
-    async fn agree(
-        &self,
-        owner: &Owner,
-        mut voting: FuturesUnordered<impl Future<Output = Outcome<Answer>>>,
-    ) -> Outcome<bool> {
-        let mut votes: Vec<(usize, i64)> = Vec::new();
-        while votes.len() < self.majority() {
-            match voting.next().await.transpose()? {
-                Some((at, 1, token)) => votes.push((at, token)),
-                Some(_) => {}
-                None => return Ok(false),
-            }
-        }
-        if self.rounds == Rounds::One {
-            return Ok(true);
-        }
-        let token = votes.iter().map(|(_, token)| *token).max().unwrap_or(0);
-        let mut acknowledged = votes.iter().filter(|(_, granted)| *granted == token).count();
-        let raising = FuturesUnordered::new();
-        let raise = |(at, granted): (usize, i64)| -> Outcome<_> {
-            let node = &self.nodes[at];
-            Ok(node.send(at, self.raise.fill(&self.recording.grant, owner, granted, token)?))
+    /// Returns whether these votes are enough for a grant.
+    fn agree(&self, votes: &[i64]) -> bool {
+        let equal = |token: &i64| votes.iter().filter(|other| *other == token).count();
+        let agree = match self.enough {
+            Enough::Votes => votes.len(),
+            Enough::EqualTokens => votes.iter().map(equal).max().unwrap_or(0),
         };
-        for vote in votes.into_iter().filter(|(_, granted)| *granted < token) {
-            raising.push(raise(vote)?);
-        }
-        let mut raising = raising;
-        while acknowledged < self.majority() {
-            tokio::select! {
-                Some(vote) = voting.next() => match vote? {
-                    (at, 1, granted) if granted < token => raising.push(raise((at, granted))?),
-                    _ => {}
-                },
-                Some(raised) = raising.next() => acknowledged += usize::from(raised?.1 == 1),
-                else => return Ok(false),
-            }
-        }
-        Ok(true)
+        agree >= self.majority()
     }
 }
 
@@ -196,22 +148,34 @@ impl Calls for Nodes {
     }
 
     async fn take(&self, owner: &mut Owner) -> Outcome<bool> {
-        let grants = self.nodes.iter().enumerate();
-        let voting = grants
-            .map(|(at, node)| node.send(at, self.recording.grant.fill(owner, node.clock.now())))
+        let times: Vec<Duration> = self.nodes.iter().map(|node| node.clock.now()).collect();
+        let proposed = times.iter().max().copied().unwrap_or_default() + MARGIN;
+        let voting = self.nodes.iter().zip(times);
+        let mut voting = voting
+            .map(|(node, now)| node.send(self.recording.grant.propose(owner, now, proposed)))
             .collect::<FuturesUnordered<_>>();
-        self.agree(owner, voting).await
+        let mut votes = Vec::new();
+        while !self.agree(&votes) {
+            match voting.next().await.transpose()? {
+                Some((1, token)) => votes.push(token),
+                Some(_) => {}
+                // They have no token in common, and the library would raise some of theirs. That is rare.
+                None => return Ok(votes.len() >= self.majority()),
+            }
+        }
+        Ok(true)
     }
 
     async fn release(&self, owner: &mut Owner) -> Outcome<()> {
-        let nodes = self.nodes.iter().enumerate();
-        let mut releasing = nodes
-            .map(|(at, node)| node.send(at, self.recording.release.fill(owner, node.clock.now())))
+        let mut releasing = self
+            .nodes
+            .iter()
+            .map(|node| node.send(self.recording.release.fill(owner, node.clock.now())))
             .collect::<FuturesUnordered<_>>();
         let mut freed = 0;
         while freed < self.majority() {
             let answer = releasing.next().await.transpose()?.ok_or("too few servers still had it")?;
-            freed += usize::from(answer.1 == 1);
+            freed += usize::from(answer.0 == 1);
         }
         Ok(())
     }

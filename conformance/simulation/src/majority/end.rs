@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lock_core::driver::{Call, ServerClock};
-use lock_core::{Clock, Effect, Error, FencingToken, Result};
+use lock_core::{Clock, Effect, Error, FencingToken, Instant, Result};
 use lock_memory::ServerTime;
 use lock_memory::wire::{Reply, Wire};
 use lock_redlock::{Ask, Freed, Held, Kept, Node, Tells, Vote};
@@ -28,19 +28,19 @@ impl SimNode {
     }
 
     async fn ask(&self, what: Question, patience: Duration) -> Result<Answer> {
-        let request = Request { at: self.at, what };
+        let (request, asked_at) = (Request { at: self.at, what }, self.clock.now());
         match self.clock.timeout(patience, self.wire.ask(request)).await {
             Some(Reply { now, answer }) => {
-                self.hear(now);
+                self.hear(now, asked_at);
                 Ok(answer)
             }
             None => Err(Error::unavailable(Effect::Unknown, "no answer in time")),
         }
     }
 
-    fn hear(&self, now: ServerTime) {
+    fn hear(&self, now: ServerTime, asked_at: Instant) {
         let (told, heard) = (i64::try_from(now.as_micros()).unwrap_or(i64::MAX), self.clock.now());
-        self.heard().get_or_insert_with(|| ServerClock::new(told, heard)).hear(told, heard);
+        self.heard().get_or_insert_with(|| ServerClock::new(told, heard)).hear_answer(told, asked_at, heard);
     }
 
     fn heard(&self) -> MutexGuard<'_, Option<ServerClock>> {
@@ -65,12 +65,17 @@ impl Node for SimNode {
         &self.address
     }
 
-    async fn grant(&self, ask: Ask, patience: Duration) -> Result<Vote> {
+    fn on_arrival(&self) -> Option<i64> {
+        self.heard().map(|clock| clock.on_arrival(self.clock.now()))
+    }
+
+    async fn grant(&self, ask: Ask, proposed: Option<FencingToken>, patience: Duration) -> Result<Vote> {
         let call = &Call::begin(&self.clock, patience);
         // As lock-redlock does with a Redis node: if an attempt is refused as late for the first time, the estimate of
         // the node's clock may be wrong.
         for _ in 0..2 {
-            let question = Question::Grant { ask: ask.clone(), deadline: self.deadline(call).await? };
+            let deadline = self.deadline(call).await?;
+            let question = Question::Grant { ask: ask.clone(), proposed, deadline };
             match self.ask(question, call.left()).await? {
                 Answer::Vote(vote) => return Ok(vote),
                 Answer::Late => {}

@@ -25,6 +25,7 @@ use super::families::{Family, Holder, Part, RequestKind};
 use super::faults::{Guard, Loss};
 use super::ids::CallId;
 use super::setting::{CLIENTS, MOST_SERVERS, NAMES};
+use super::tally::Occurrence;
 use driver::MajorityDriver;
 use node::{Answer, NodeServer, Question};
 
@@ -32,6 +33,8 @@ use node::{Answer, NodeServer, Question};
 #[derive(Debug)]
 pub(super) struct Majority {
     nodes: Vec<NodeServer>,
+    /// What has happened by the last request.
+    occurred: Option<Occurrence>,
 }
 
 /// A request, and the node that it is for.
@@ -52,7 +55,16 @@ impl Server for Majority {
 
     fn handle(&mut self, now: ServerTime, _from: ClientId, request: Request) -> Handled<Majority> {
         let Request { at, what } = request;
+        let key = match &what {
+            Question::Grant { ask, .. } | Question::Raise { ask, .. } => Some(ask.keys.lock.clone()),
+            _ => None,
+        };
         let (answer, tells) = self.nodes[at].handle(now, what);
+        self.occurred = key.filter(|key| self.has_just_a_majority(at, key)).and_then(|_| match answer {
+            Answer::Vote(Vote::Yes { .. }) => Some(Occurrence::AgreedAtOnce),
+            Answer::Raised(true) => Some(Occurrence::AgreedByRaise),
+            _ => None,
+        });
         let pushes = if tells { all_clients().map(|client| (client, Told)).collect() } else { Vec::new() };
         Handled { answer, pushes }
     }
@@ -96,7 +108,11 @@ impl Family for Majority {
     }
 
     fn begin(now: &[ServerTime]) -> Majority {
-        Majority { nodes: now.iter().map(|_| NodeServer::marked()).collect() }
+        Majority { nodes: now.iter().map(|_| NodeServer::marked()).collect(), occurred: None }
+    }
+
+    fn occurred(&mut self) -> Option<Occurrence> {
+        self.occurred.take()
     }
 
     fn driver(wire: Arc<dyn Wire<Majority>>, servers: usize, context: Context) -> Result<impl Driver> {
@@ -214,6 +230,14 @@ impl Family for Majority {
 }
 
 impl Majority {
+    /// Returns whether the nodes that have the same owner and the same token as this one are a majority with it, and not
+    /// without it.
+    fn has_just_a_majority(&self, at: usize, key: &[u8]) -> bool {
+        let granted = self.nodes[at].granted(key);
+        let agree = self.nodes.iter().filter(|node| node.granted(key) == granted).count();
+        granted.is_some() && agree == self.nodes.len() / 2 + 1
+    }
+
     /// Returns the tokens that nodes have granted, by call.
     fn votes(&self, now: &[ServerTime], key: &Key) -> BTreeMap<CallId, Vec<u64>> {
         let mut votes: BTreeMap<CallId, Vec<u64>> = BTreeMap::new();

@@ -20,6 +20,8 @@ pub enum Question {
     Grant {
         /// The lock, and the owner that asks for it.
         ask: Ask,
+        /// The token that its client proposes to all nodes.
+        proposed: Option<FencingToken>,
         /// The end of the attempt, by the node's clock.
         deadline: ServerTime,
     },
@@ -109,6 +111,9 @@ struct Lock {
     until: ServerTime,
 }
 
+/// How far above its clock a node takes a proposed token: a tenth of the longest ttl, which is less than a second.
+const HIGHEST_PROPOSAL: Duration = LONGEST_TTL.checked_div(10).expect("10 is not zero");
+
 /// After how many writes a node saves its data.
 const SAVES_EVERY: u64 = 16;
 
@@ -124,10 +129,10 @@ impl NodeServer {
         self.data.locks.retain(|_, lock| lock.until > now);
         let answer = match question {
             Question::Time => Answer::Time,
-            Question::Grant { ask, deadline } => match self.sits_out(now) {
+            Question::Grant { ask, proposed, deadline } => match self.sits_out(now) {
                 Some(vote) => Answer::Vote(vote),
                 None if now > deadline => Answer::Late,
-                None => Answer::Vote(self.grant(now, &ask)),
+                None => Answer::Vote(self.grant(now, &ask, proposed)),
             },
             Question::Look { ask } => Answer::Shown(self.shown(now, &ask)),
             Question::Raise { ask, granted, token } => {
@@ -157,11 +162,13 @@ impl NodeServer {
     }
 
     /// grant.lua
-    fn grant(&mut self, now: ServerTime, ask: &Ask) -> Vote {
+    fn grant(&mut self, now: ServerTime, ask: &Ask, proposed: Option<FencingToken>) -> Vote {
         let until = now + ask.ttl;
-        let Some(lock) = self.data.locks.get_mut(&ask.keys.lock) else { return self.take(now, ask) };
+        let Some(lock) = self.data.locks.get_mut(&ask.keys.lock) else {
+            return self.take(now, ask, proposed);
+        };
         if ask.earlier.contains(&lock.value) {
-            return self.take(now, ask);
+            return self.take(now, ask, proposed);
         }
         let token = self.data.tokens.get(&ask.keys.lock).copied();
         if lock.value != ask.value {
@@ -169,7 +176,7 @@ impl NodeServer {
         }
         lock.until = lock.until.max(until);
         let left = lock.until.since(now);
-        let token = token.unwrap_or_else(|| self.mint(now, &ask.keys.lock));
+        let token = token.unwrap_or_else(|| self.mint(now, &ask.keys.lock, proposed));
         self.has_written();
         Vote::Yes { token: minted(token), left }
     }
@@ -180,17 +187,19 @@ impl NodeServer {
         Some(held(lock, self.data.tokens.get(&ask.keys.lock).copied(), now))
     }
 
-    fn take(&mut self, now: ServerTime, ask: &Ask) -> Vote {
+    fn take(&mut self, now: ServerTime, ask: &Ask, proposed: Option<FencingToken>) -> Vote {
         let lock = Lock { value: ask.value.clone(), until: now + ask.ttl };
         self.data.locks.insert(ask.keys.lock.clone(), lock);
-        let token = self.mint(now, &ask.keys.lock);
+        let token = self.mint(now, &ask.keys.lock, proposed);
         self.has_written();
         Vote::Yes { token: minted(token), left: ask.ttl }
     }
 
-    fn mint(&mut self, now: ServerTime, key: &[u8]) -> u64 {
+    fn mint(&mut self, now: ServerTime, key: &[u8], proposed: Option<FencingToken>) -> u64 {
         let previous = self.data.tokens.get(key).copied().unwrap_or(0);
-        let token = (previous + 1).max(now.as_micros());
+        let highest = (now + HIGHEST_PROPOSAL).as_micros();
+        let proposed = proposed.map_or(0, FencingToken::get).min(highest);
+        let token = (previous + 1).max(now.as_micros()).max(proposed);
         self.data.tokens.insert(key.to_vec(), token);
         token
     }
@@ -299,6 +308,12 @@ impl NodeServer {
         let lock = self.data.locks.get(key).filter(|lock| lock.until > now)?;
         let token = self.data.tokens.get(key).copied().unwrap_or(0);
         Some((&lock.value, token, lock.until.since(now)))
+    }
+
+    /// Returns the value of the lock's key and its token, whether or not its lease has ended since the last request.
+    pub(super) fn granted(&self, key: &[u8]) -> Option<(&str, u64)> {
+        let value = &self.data.locks.get(key)?.value;
+        Some((value, self.data.tokens.get(key).copied()?))
     }
 
     pub(super) fn writes(&self) -> u64 {
