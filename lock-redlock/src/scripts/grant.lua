@@ -22,8 +22,8 @@ if not previous or previous >= 9007199254740992 then
 end
 
 local function mint()
-  -- A token that is far ahead of this clock outlives a loss of data: once this node votes again, a tenth of the longest
-  -- ttl later at the latest, its own clock has to be above it.
+  -- A node that has lost its data votes again after the longest ttl. By then its clock has to be above every token, so
+  -- none may be far ahead.
   local least = math.min(tonumber(ARGV[4]), now + math.min(1000000, tonumber(ARGV[5]) * 100))
   local token = math.max(previous + 1, now, least)
   -- Expires an hour after the token, not after now: the key must outlive a clock that is set back.

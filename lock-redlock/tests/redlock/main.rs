@@ -43,6 +43,7 @@ rules! {
         two_of_five_may_be_slow_or_a_black_hole,
         without_a_majority_nothing_is_granted_and_the_error_says_why,
         a_node_that_comes_back_is_refilled,
+        a_slow_node_that_has_lost_the_lock_is_refilled,
         a_try_that_came_to_nothing_leaves_nothing,
         what_comes_back_meanwhile_is_no_part_of_a_release,
         a_revoke_now_is_not_undone_by_renewals,
@@ -67,6 +68,9 @@ rules! {
         a_token_that_is_none_leaves_the_lock_free,
         what_an_earlier_try_left_is_taken_over,
         a_late_copy_of_an_attempt_is_another_grant,
+        a_try_needs_one_round,
+        a_proposal_is_the_token_of_all_nodes_below_it,
+        a_proposal_counts_up_to_a_second_ahead,
     }
     tries {
         what_all_nodes_have_given_up_is_not_given_up_again,

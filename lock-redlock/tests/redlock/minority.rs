@@ -54,6 +54,7 @@ pub(crate) fn two_of_five_may_be_slow_or_a_black_hole() {
             let guard = lock.acquire().await.unwrap();
             assert!(last < Some(guard.token()));
             last = Some(guard.token());
+            guard.renew(TTL).await.unwrap();
             released(guard).await;
             began.elapsed()
         };
@@ -118,6 +119,34 @@ pub(crate) fn a_node_that_comes_back_is_refilled() {
         released(guard).await;
         until("the release comes to all nodes", ms(500), async || holds().await == 0).await;
     });
+}
+
+/// It answers after the renewal that it has lost the lock, and has it again after a later one.
+pub(crate) fn a_slow_node_that_has_lost_the_lock_is_refilled() {
+    run(async {
+        let nodes = five(Duration::from_secs(30));
+        let proxy = Proxy::start_all(&nodes.addresses()[..1]).await.unwrap();
+        let direct =
+            nodes.addresses()[1..].iter().map(|address| address.parse().unwrap()).collect::<Vec<_>>();
+        let client = nodes.behind(&[proxy.addresses(), &direct].concat()).open(options()).await.unwrap();
+        // With a fixed lease, only the test renews.
+        let lock = client.lock("a").ttl(Duration::from_secs(10)).fixed_lease().build().unwrap();
+        let guard = lock.acquire().await.unwrap();
+        let mut admin = super::nodes::admin(&nodes.urls()[0]).await;
+        until("the slow node has the lock, too", TTL, async || exists(&mut admin).await).await;
+        redis::cmd("DEL").arg("a").exec_async(&mut admin).await.unwrap();
+        proxy.delay(Direction::ToClient, ms(100));
+        until("a renewal gives it back", Duration::from_secs(5), async || {
+            guard.renew(TTL).await.unwrap();
+            exists(&mut admin).await
+        })
+        .await;
+        released(guard).await;
+    });
+}
+
+async fn exists(admin: &mut redis::aio::MultiplexedConnection) -> bool {
+    redis::cmd("EXISTS").arg("a").query_async::<u32>(admin).await.unwrap() == 1
 }
 
 /// Three of five nodes have another client's lock, so two vote yes each time and a third yes never comes.

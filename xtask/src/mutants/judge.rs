@@ -70,6 +70,7 @@ pub(crate) const ALL: &[Judge] = &[
     tests("clients", &["-p", "lock-memory", "--test", "clients"], BOTH, "lock-memory/tests/clients"),
     tests("paused", &["-p", "lock-memory", "--test", "paused"], BOTH, "lock-memory/tests/paused"),
     tests("units of lock-redis", &["-p", "lock-redis", "--lib"], &["lock-redis"], "lock-redis/src/"),
+    tests("units of lock-redlock", &["-p", "lock-redlock", "--lib"], &["lock-redlock"], "lock-redlock/src/"),
     // Together these are more histories than CI plays.
     simulation("simulation", Kind::Simulation { family: None, batches: &[150, 850, 2000] }, BOTH),
     simulation(
