@@ -132,21 +132,23 @@ pub(crate) fn a_slow_node_that_has_lost_the_lock_is_refilled() {
         // With a fixed lease, only the test renews.
         let lock = client.lock("a").ttl(Duration::from_secs(10)).fixed_lease().build().unwrap();
         let guard = lock.acquire().await.unwrap();
-        let mut admin = super::nodes::admin(&nodes.urls()[0]).await;
-        until("the slow node has the lock, too", TTL, async || exists(&mut admin).await).await;
-        redis::cmd("DEL").arg("a").exec_async(&mut admin).await.unwrap();
+        let url = &nodes.urls()[0];
+        until("the slow node has the lock, too", TTL, async || holds(url).await).await;
+        redis::cmd("DEL").arg("a").exec_async(&mut super::nodes::admin(url).await).await.unwrap();
         proxy.delay(Direction::ToClient, ms(100));
         until("a renewal gives it back", Duration::from_secs(5), async || {
             guard.renew(TTL).await.unwrap();
-            exists(&mut admin).await
+            holds(url).await
         })
         .await;
         released(guard).await;
     });
 }
 
-async fn exists(admin: &mut redis::aio::MultiplexedConnection) -> bool {
-    redis::cmd("EXISTS").arg("a").query_async::<u32>(admin).await.unwrap() == 1
+/// Returns whether this node has the lock.
+async fn holds(url: &str) -> bool {
+    let mut admin = super::nodes::admin(url).await;
+    redis::cmd("EXISTS").arg("a").query_async::<u32>(&mut admin).await.unwrap() == 1
 }
 
 /// Three of five nodes have another client's lock, so two vote yes each time and a third yes never comes.
