@@ -20,8 +20,8 @@ const CLOCK: &str = "each node's wall clock. Two holders are possible, until the
 pub fn describe(server: String, nodes: usize, max_ttl: Duration) -> Info {
     let majority = nodes / 2 + 1;
     let longest = HumanDuration(max_ttl);
-    // Each node is asked to release and to grant. Few hand-overs need a second round.
-    let requests = u32::try_from(2 * nodes).unwrap_or(u32::MAX);
+    // Each node is asked to release, to grant, and, if the nodes do not agree at once, to raise the token.
+    let requests = u32::try_from(3 * nodes).unwrap_or(u32::MAX);
     let mut info = Info::new(
         "redlock",
         server,

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::driver::Inspection;
+use lock_core::driver::{Entry, Inspection};
 use lock_redis::node;
 
 use crate::node::{Ask, Held, Keys, Node};
+use crate::proposal::granted_at;
 use crate::quorum::{Answer, Quorum};
 
 /// How long to wait for nodes that have not answered, if only the token is still unknown. A caller whose own wait is
@@ -57,9 +58,17 @@ impl<N: Node> Quorum<N> {
 
 /// Returns who holds the lock, as far as a majority shows it.
 fn shown(held: impl Iterator<Item = Held>, majority: usize) -> Inspection {
-    let holder = held_by_a_majority(held, majority)
-        .map(|Held { value, left, token, now }| node::entry(value, left, token, now));
-    Inspection::new(holder, None)
+    Inspection::new(held_by_a_majority(held, majority).map(entry), None)
+}
+
+/// Returns what people are shown of a holder.
+pub(crate) fn entry(Held { value, left, token, now }: Held) -> Entry {
+    let mut entry = node::entry(value, left, token, now);
+    let since = token.map(|token| now.saturating_sub(granted_at(token)));
+    let since = since.map(|micros| Duration::from_micros(u64::try_from(micros).unwrap_or(0)));
+    // Where the value is a foreign client's, the token is not its own.
+    entry.since = entry.since.and(since);
+    entry
 }
 
 /// Returns how many nodes show this value.

@@ -11,9 +11,9 @@ use lock_core::FencingToken;
 use crate::node::Node;
 use crate::quorum::Quorum;
 
-/// By how much the proposal is above the clocks. A node is given 50 ms for an answer (`node_patience`, by default), so
-/// a request that takes as much longer than the last one did is not waited for.
-const MARGIN: Duration = Duration::from_millis(50);
+/// By how much the proposal is above the clocks: for a request that takes so much longer than the last one, and for
+/// clocks that have gone apart by so much since the last answer.
+const MARGIN: Duration = Duration::from_millis(20);
 
 /// How far the proposal follows a clock that is ahead of the others. A node takes no proposal that is more than a second
 /// above its own clock, so a higher one would be the token of that one node.
@@ -24,6 +24,11 @@ impl<N: Node> Quorum<N> {
     pub(crate) fn proposes(&self) -> Option<FencingToken> {
         proposal(self.nodes().iter().filter_map(|node| node.on_arrival()).collect())
     }
+}
+
+/// Returns when a lock with this token was granted, in microseconds, if the token was proposed.
+pub(crate) fn granted_at(token: i64) -> i64 {
+    token.saturating_sub(micros(MARGIN))
 }
 
 /// Returns a token above the highest of these clocks that is not far above most of them.
@@ -54,16 +59,16 @@ mod tests {
 
     #[test]
     fn it_is_above_the_highest_clock() {
-        assert_eq!(above(&[0, 3_000, 1_000]), 53_000);
-        assert_eq!(above(&[0, 900_000, 0, 0, 0]), 950_000);
-        assert_eq!(above(&[7]), 50_007, "the only node that has answered");
+        assert_eq!(above(&[0, 3_000, 1_000]), 23_000);
+        assert_eq!(above(&[0, 900_000, 0, 0, 0]), 920_000);
+        assert_eq!(above(&[7]), 20_007, "the only node that has answered");
     }
 
     #[test]
     fn it_does_not_follow_a_minority_that_is_far_ahead() {
-        assert_eq!(above(&[0, 1_000, 3600 * SECOND]), 51_000);
-        assert_eq!(above(&[0, 1_000, 2_000, 900_000 + 2_001, 3600 * SECOND]), 52_000);
-        assert_eq!(above(&[0, 3600 * SECOND, 3600 * SECOND]), 3600 * SECOND + 50_000, "a majority is ahead");
+        assert_eq!(above(&[0, 1_000, 3600 * SECOND]), 21_000);
+        assert_eq!(above(&[0, 1_000, 2_000, 900_000 + 2_001, 3600 * SECOND]), 22_000);
+        assert_eq!(above(&[0, 3600 * SECOND, 3600 * SECOND]), 3600 * SECOND + 20_000, "a majority is ahead");
     }
 
     #[test]

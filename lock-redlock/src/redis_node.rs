@@ -20,8 +20,7 @@ macro_rules! script {
     ($($file:literal),+) => { Script::new(concat!($(include_str!(concat!("scripts/", $file))),+)) };
 }
 
-static GRANT: Script = script!("run.lua", "guard.lua", "grant.lua");
-static RAISE: Script = script!("run.lua", "guard.lua", "raise.lua");
+static GRANT_OR_RAISE: Script = script!("run.lua", "guard.lua", "raise.lua", "grant.lua");
 static REFILL: Script = script!("refill.lua");
 static VOTE: Script = script!("run.lua", "vote.lua");
 static MARK: Script = script!("run.lua", "mark.lua");
@@ -200,7 +199,7 @@ impl Node for RedisNode {
                 let earlier = ask.earlier.iter().map(|earlier| earlier.as_bytes().to_vec());
                 std::iter::once(value).chain(numbers.map(text)).chain(earlier).collect()
             };
-            let answer = self.node.run(patience, &GRANT, &self.guarded(&ask.keys), arguments).await?;
+            let answer = self.node.run(patience, &GRANT_OR_RAISE, &self.guarded(&ask.keys), arguments).await?;
             match &answer.items[..] {
                 [Item::Number(1), Item::Number(token), Item::Number(left)] => {
                     let token = positive(*token).ok_or_else(|| answer.unexpected())?;
@@ -243,7 +242,7 @@ impl Node for RedisNode {
             let numbers = numbers.map(String::into_bytes);
             std::iter::once(value).chain(numbers).chain([text(whole_millis(self.max_ttl))]).collect()
         };
-        let answer = self.node.run(patience, &RAISE, &self.guarded(&ask.keys), arguments).await?;
+        let answer = self.node.run(patience, &GRANT_OR_RAISE, &self.guarded(&ask.keys), arguments).await?;
         match numbers(&answer)?[..] {
             [1] => Ok(true),
             [0] | [-2 | -3, _] => Ok(false),

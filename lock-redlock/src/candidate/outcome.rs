@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use lock_core::driver::{Attempt, Busy, Entry, LossReason};
 use lock_core::{Effect, Error, Result};
-use lock_redis::node as redis;
 
 use super::Candidate;
-use crate::inspection::that_show;
+use crate::inspection::{entry, that_show};
 use crate::node::{Held, Kept, Node};
 use crate::round::{Failure, Order};
 
@@ -75,10 +74,9 @@ impl<N: Node> Candidate<N> {
         };
         let held = no.iter().max_by_key(|held| (that_show(no, &held.value), agree(held), held.token))?;
         (that_show(no, &held.value) >= self.quorum.majority()).then(|| {
-            let Held { value, left, now, .. } = held.clone();
             // The token that a majority has acknowledged. A node that granted late may have another one.
             let token = held.token.filter(|_| agree(held) >= self.quorum.majority());
-            redis::entry(value, left, token, now)
+            entry(Held { token, ..held.clone() })
         })
     }
 

@@ -1,4 +1,4 @@
--- Takes the lock on this node if it is free there, and mints its token. Runs after guard.lua.
+-- Takes the lock on this node if it is free there, and mints its token. Runs after raise.lua.
 --
 -- KEYS  1 the lock   2 its token   3 the marker   4 the quarantine
 -- ARGV  1 the owner's value   2 the ttl in ms   3 the deadline, in the server's time in us   4 the least token,
