@@ -199,7 +199,8 @@ impl Node for RedisNode {
                 let earlier = ask.earlier.iter().map(|earlier| earlier.as_bytes().to_vec());
                 std::iter::once(value).chain(numbers.map(text)).chain(earlier).collect()
             };
-            let answer = self.node.run(patience, &GRANT_OR_RAISE, &self.guarded(&ask.keys), arguments).await?;
+            let answer =
+                self.node.run(patience, &GRANT_OR_RAISE, &self.guarded(&ask.keys), arguments).await?;
             match &answer.items[..] {
                 [Item::Number(1), Item::Number(token), Item::Number(left)] => {
                     let token = positive(*token).ok_or_else(|| answer.unexpected())?;

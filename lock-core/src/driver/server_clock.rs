@@ -261,14 +261,22 @@ mod tests {
     fn a_request_arrives_as_long_after_it_was_sent_as_the_last_one_took_there_and_back() {
         let ours = ManualClock::default();
         let mut server = ServerClock::new(SERVER_START, ours.now());
-        assert_eq!(server.on_arrival(ours.now()), SERVER_START, "how long the first question took is not known");
+        assert_eq!(
+            server.on_arrival(ours.now()),
+            SERVER_START,
+            "how long the first question took is not known"
+        );
         let asked_at = ours.now();
         ours.advance(PATIENCE);
         server.hear_answer(SERVER_START, asked_at, ours.now());
         let took = i64::try_from(PATIENCE.as_micros()).unwrap();
         assert_eq!(server.on_arrival(ours.now()), SERVER_START + took);
         ours.advance(HOUR);
-        assert_eq!(server.on_arrival(ours.now()), SERVER_START + took + 3600 * SECOND, "without an allowance");
+        assert_eq!(
+            server.on_arrival(ours.now()),
+            SERVER_START + took + 3600 * SECOND,
+            "without an allowance"
+        );
         assert_eq!(server.on_arrival(asked_at), SERVER_START);
     }
 

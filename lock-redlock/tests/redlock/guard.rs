@@ -237,8 +237,10 @@ pub(crate) fn one_server_under_two_names_is_refused() {
         // After a restart it is still one server, whichever address reaches it first.
         a.kill().unwrap();
         a.restart(Data::Lost).unwrap();
-        until("one of them is connected again", TTL, || async { same.grant(ask(), None, PATIENCE).await.is_ok() })
-            .await;
+        until("one of them is connected again", TTL, || async {
+            same.grant(ask(), None, PATIENCE).await.is_ok()
+        })
+        .await;
         until("the other is refused", TTL, || async {
             node.grant(ask(), None, PATIENCE).await.is_err_and(|e| e.kind() == ErrorKind::Invalid)
         })

@@ -225,7 +225,10 @@ pub(crate) fn a_proposal_counts_up_to_a_second_ahead() {
             let token = proposes(&node, &a, FencingToken::new(far.as_micros() as u64).unwrap()).await;
             let after = clock_of(&nodes.urls()[0]).await;
             let minted = Duration::from_micros(token.get());
-            assert!(before + limit <= minted && minted <= after + limit, "{max_ttl:?}: {minted:?}, {after:?}");
+            assert!(
+                before + limit <= minted && minted <= after + limit,
+                "{max_ttl:?}: {minted:?}, {after:?}"
+            );
         });
     }
 }
@@ -237,7 +240,10 @@ pub(crate) fn what_an_earlier_try_left_is_taken_over() {
         let (node, first) = (nodes.node(0), ask("first try"));
         let left = granted(&node, &first).await;
         let next = Ask { value: "next try".into(), ..ask("") };
-        assert!(matches!(node.grant(next.clone(), None, PATIENCE).await.unwrap(), Vote::No(_)), "another owner's");
+        assert!(
+            matches!(node.grant(next.clone(), None, PATIENCE).await.unwrap(), Vote::No(_)),
+            "another owner's"
+        );
         let next = Ask { earlier: Arc::new(["first try".into()]), ..next };
         assert!(left < granted(&node, &next).await, "a grant of its own");
         assert!(matches!(node.release(first, Tells::NoWaiter, PATIENCE).await, Ok(Freed::No)), "it is gone");
