@@ -60,11 +60,12 @@ impl Server for Majority {
             _ => None,
         };
         let (answer, tells) = self.nodes[at].handle(now, what);
-        self.occurred = key.filter(|key| self.has_just_a_majority(at, key)).and_then(|_| match answer {
+        let agreed = match answer {
             Answer::Vote(Vote::Yes { .. }) => Some(Occurrence::AgreedAtOnce),
             Answer::Raised(true) => Some(Occurrence::AgreedByRaise),
             _ => None,
-        });
+        };
+        self.occurred = agreed.filter(|_| key.is_some_and(|key| self.has_just_a_majority(at, &key)));
         let pushes = if tells { all_clients().map(|client| (client, Told)).collect() } else { Vec::new() };
         Handled { answer, pushes }
     }
