@@ -1,10 +1,11 @@
 //! One try for the lock: a majority votes for it, and then confirms that it keeps the same token.
 //!
-//! A node mints a token of its own with every grant. The highest token of a majority becomes the lock's. Each of the
-//! other nodes raises its own token to it, if the very grant that it voted with still exists (the same owner *and* the
-//! same token). Therefore the token on a node rises with every grant, and an owner for which a majority has confirmed
-//! the token T was granted the lock on those nodes while their token was T. The next holder's majority shares a node
-//! with that one. On that node the next holder was granted the lock later, and therefore with a higher token. This
+//! A node mints a token of its own with every grant: as a rule the one that was proposed to all nodes (`proposal.rs`), so
+//! that a majority agrees at once. The highest token of a majority becomes the lock's. Each of the other nodes raises its
+//! own token to it, if the very grant that it voted with still exists (the same owner *and* the same token). Therefore the
+//! token on a node rises with every grant, and an owner for which a majority has confirmed the token T was granted the
+//! lock on those nodes while their token was T. The next holder's majority shares a node with that one. On that node the
+//! next holder was granted the lock later, and therefore with a higher token. This
 //! needs no clock, and it also holds when requests arrive more than once.
 
 use std::time::Duration;
