@@ -61,7 +61,10 @@ impl Life {
         }
         let mut answered = asked.map(|asked| self.succeeded(asked));
         let mut turns_owed = if answered.is_none() { turn.map_or(0, Turn::turns_owed) } else { 0 };
-        if let Err(stopped) = self.let_others_pass(&mut turns_owed, caller).await {
+        // On the heap, as the wait below: every held lock has room for what is not.
+        if turns_owed > 0
+            && let Err(stopped) = Box::pin(self.let_others_pass(&mut turns_owed, caller)).await
+        {
             return Outcome::Failed(stopped);
         }
         let mut failures = 0;
@@ -70,7 +73,7 @@ impl Life {
                 ControlFlow::Break(outcome) => return outcome,
                 ControlFlow::Continue(pause) => pause,
             };
-            if let Err(stopped) = self.wait_for_turn(pause, &mut turns_owed, caller).await {
+            if let Err(stopped) = Box::pin(self.wait_for_turn(pause, &mut turns_owed, caller)).await {
                 return Outcome::Failed(stopped);
             }
         }

@@ -79,7 +79,7 @@ impl Life {
                 Kept::Stopped(Some(Command::Renew { ttl, asked, reply })) => {
                     let outcome = match held.answered_since(asked) {
                         Some(error) => Err(error),
-                        None => self.confirm(held, Ask::Keep(ttl)).await,
+                        None => Box::pin(self.confirm(held, Ask::Keep(ttl))).await,
                     };
                     let _: Result<(), _> = reply.send(outcome);
                     continue;
@@ -214,7 +214,7 @@ impl Life {
             if self.detect_loss(held).is_none()
                 && let Some(ask) = held.due(clock.now(), self.terms.ttl)
             {
-                let failed = self.confirm(held, ask).await.err();
+                let failed = Box::pin(self.confirm(held, ask)).await.err();
                 held.failed = failed.map(|error| (clock.now(), error));
             }
         }

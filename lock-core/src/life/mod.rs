@@ -49,7 +49,7 @@ struct Recipients {
 /// One claim and all that is known of it.
 pub(crate) struct Life {
     shared: Arc<Shared>,
-    terms: Terms,
+    terms: Arc<Terms>,
     request: Request,
     /// When the caller's wait is over.
     wait_ends: Option<Instant>,
@@ -89,7 +89,7 @@ impl Life {
     pub(crate) fn new(
         shared: Arc<Shared>,
         counted_task: CountedTask,
-        terms: Terms,
+        terms: Arc<Terms>,
         waits: Queueing,
         wait_ends: Option<Instant>,
     ) -> Life {

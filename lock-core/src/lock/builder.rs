@@ -163,7 +163,7 @@ impl LockBuilder {
             ))));
         }
         let label = self.label.unwrap_or_else(|| shared.label.clone());
-        let terms = Terms {
+        let terms = Arc::new(Terms {
             name,
             mode: Mode::Exclusive,
             ttl,
@@ -172,7 +172,7 @@ impl LockBuilder {
             min_hold: self.min_hold.filter(|least| !least.is_zero()),
             label,
             period: None,
-        };
+        });
         let wait = self.wait.filter(|wait| *wait < FOR_EVER);
         Ok(Lock { shared, home, terms, wait, reentrant: self.reentrant })
     }

@@ -39,7 +39,7 @@ pub const DEFAULT_TTL: Duration = Duration::from_secs(30);
 pub struct Lock {
     shared: Arc<Shared>,
     home: Arc<Home>,
-    terms: Terms,
+    terms: Arc<Terms>,
     wait: Option<Duration>,
     reentrant: Option<Reentrant>,
 }
@@ -240,7 +240,8 @@ impl Lock {
         } else if self.reentrant.is_some() {
             Error::invalid("a reentrant lock can't be held once per period: its last guard releases it")
         } else {
-            return Ok(Lock { terms: Terms { period: Some(period), ..self.terms }, ..self });
+            let terms = Terms { period: Some(period), ..Terms::clone(&self.terms) };
+            return Ok(Lock { terms: Arc::new(terms), ..self });
         };
         Err(self.at("build", refused))
     }
@@ -280,7 +281,7 @@ impl Lock {
 impl fmt::Debug for Lock {
     /// One line: the name, the server, and the terms.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (info, Terms { name, ttl, renewed, max_hold, min_hold, .. }) = (self.info(), &self.terms);
+        let (info, Terms { name, ttl, renewed, max_hold, min_hold, .. }) = (self.info(), &*self.terms);
         f.debug_struct("Lock")
             .field("name", name)
             .field("backend", &info.backend)
