@@ -41,6 +41,10 @@ struct Queued {
     reply: oneshot::Sender<RedisResult<Value>>,
 }
 
+/// While fewer calls than this are under way, each is sent by itself. Two, because a server whose answer no majority
+/// needs still has the call of the grant when that of the release comes.
+const FEW: usize = 2;
+
 impl Calls {
     pub(crate) fn new(connection: MultiplexedConnection) -> Arc<Calls> {
         Arc::new(Calls { connection, under_way: AtomicUsize::new(0), queue: Mutex::default() })
@@ -51,8 +55,8 @@ impl Calls {
     /// Cancel safe: the connection remains usable. The command may or may not be carried out.
     pub(crate) async fn send(self: &Arc<Self>, command: &Cmd) -> RedisResult<Value> {
         let _under_way = UnderWay(&self.under_way);
-        if self.under_way.fetch_add(1, Ordering::Relaxed) == 0 {
-            // No other call is under way: waiting for more would only cost time.
+        if self.under_way.fetch_add(1, Ordering::Relaxed) < FEW {
+            // Hardly a call is under way: waiting for more would only cost time, and a task.
             return self.connection.clone().send_packed_command(command).await?.extract_error();
         }
         let (reply, answer) = oneshot::channel();
