@@ -65,11 +65,13 @@ async fn sweep(rows: impl Rows, clock: Clock, after: Arc<Mutex<Vec<u8>>>) {
     let after = || after.lock().unwrap_or_else(PoisonError::into_inner);
     for _ in 0..READS {
         let from = after().clone();
+        let began_at_first = from.is_empty();
         // If a sweep fails, a later one reads the same rows.
         let Ok(swept) = rows.sweep(&Call::begin(&clock, PATIENCE), from).await else { return };
-        let end = swept.rows < ROWS;
-        *after() = swept.last.filter(|_| !end).unwrap_or_default();
-        if end || swept.idle == 0 {
+        let is_end = swept.rows < ROWS;
+        *after() = swept.last.filter(|_| !is_end).unwrap_or_default();
+        // At the end of the table it goes on at the beginning, unless it began there.
+        if (is_end && began_at_first) || (!is_end && swept.idle == 0) {
             return;
         }
     }

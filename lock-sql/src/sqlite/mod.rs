@@ -1,5 +1,6 @@
 //! SQLite: a table of locks in a file on a local disk, shared by the processes of one machine.
 
+mod call_queue;
 mod check;
 mod connections;
 mod errors;

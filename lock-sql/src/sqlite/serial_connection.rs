@@ -1,6 +1,6 @@
 //! One SQLite connection, on which calls run one at a time.
 //!
-//! sqlx gives each connection a thread, and a statement whose future is dropped continues there. So calls are detached,
+//! sqlx gives each connection a thread, and a statement whose future is dropped continues there. So calls run in a task,
 //! and a connection on which a call got no answer is not used again.
 
 use std::fmt;
@@ -20,6 +20,7 @@ use sqlx::sqlite::{
 use sqlx::{ConnectOptions, Connection, Executor, Row};
 use tokio::sync::Mutex;
 
+use super::call_queue::CallQueue;
 use super::errors::{self, Obstacle};
 use super::file::{self, File};
 use super::identity::Identity;
@@ -63,6 +64,7 @@ impl fmt::Debug for Route {
 pub(crate) struct SerialConnection {
     route: Arc<Route>,
     link: Arc<Slot>,
+    queue: Arc<CallQueue>,
 }
 
 /// The place of a connection while no call uses it.
@@ -89,7 +91,8 @@ impl SerialConnection {
     pub(crate) fn new(route: Arc<Route>) -> SerialConnection {
         let link = Arc::default();
         connections::register(&route.file, &link);
-        SerialConnection { route, link }
+        let queue = Arc::new(CallQueue::new(route.clone(), Arc::clone(&link)));
+        SerialConnection { route, link, queue }
     }
 
     /// Opens the connection of a client that is being opened, unless it is open. Its errors are not converted to passing
@@ -113,33 +116,7 @@ impl SerialConnection {
         writes: Writes,
         make: impl Fn(Now) -> Statement + Send + Sync + 'static,
     ) -> Result<Answer> {
-        let (this, own) = (self.clone(), call.clone());
-        detached(call.clock(), call.left(), async move {
-            let mut slot = this.link.lock().await;
-            loop {
-                let mut link = match slot.take() {
-                    Some(link) => link,
-                    None => Link::open(&this.route, &own).await.map_err(file::for_now)?,
-                };
-                let error = match link.ask(&this.route, &own, writes, &make).await {
-                    Ok(answer) => {
-                        *slot = Some(link);
-                        return Ok(answer);
-                    }
-                    Err(Failure::Spared(error)) => {
-                        *slot = Some(link);
-                        return Err(error);
-                    }
-                    Err(Failure::Broken(error)) => Some(error),
-                    Err(Failure::Stale) => None,
-                };
-                link.close().await;
-                if let Some(error) = error {
-                    return Err(error);
-                }
-            }
-        })
-        .await
+        self.queue.run(call, writes, make).await
     }
 }
 
@@ -228,6 +205,39 @@ impl Link {
     /// Closes the connection, and waits for the end of that. No call could be told of an error.
     pub(crate) async fn close(self) {
         self.connection.close().await.ok();
+    }
+
+    /// Asks on the connection in `slot`, and opens it if there is none. The connection stays there only if it can be used
+    /// again: it is not there if this future is dropped.
+    pub(super) async fn ask_on(
+        slot: &mut Option<Link>,
+        route: &Route,
+        call: &Call,
+        writes: Writes,
+        make: &(impl Fn(Now) -> Statement + Sync),
+    ) -> Result<Answer> {
+        loop {
+            let mut link = match slot.take() {
+                Some(link) => link,
+                None => Link::open(route, call).await.map_err(file::for_now)?,
+            };
+            let error = match link.ask(route, call, writes, make).await {
+                Ok(answer) => {
+                    *slot = Some(link);
+                    return Ok(answer);
+                }
+                Err(Failure::Spared(error)) => {
+                    *slot = Some(link);
+                    return Err(error);
+                }
+                Err(Failure::Broken(error)) => Some(error),
+                Err(Failure::Stale) => None,
+            };
+            link.close().await;
+            if let Some(error) = error {
+                return Err(error);
+            }
+        }
     }
 
     /// Repeats the statement until no other process is in the way, or the call is over. Each try reads the time again,
