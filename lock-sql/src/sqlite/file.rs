@@ -95,7 +95,7 @@ impl File {
                 self.path().display()
             )));
         }
-        identity::must_have_one_name(self.path(), &found)?;
+        identity::must_have_one_name(self.path())?;
         let alone = filesystem::is_mounted_by_itself(self.path(), &self.folder).map_err(|e| {
             let message = format!("the mount of {} can't be told: {e}", self.path().display());
             Error::rejected(message).with_source(e)

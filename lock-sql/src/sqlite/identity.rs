@@ -4,11 +4,11 @@
 //! A process that has a deleted or replaced file open can still write to it, but no other process sees these writes.
 //! Rows that were committed recently are in the log alone, so the log counts as much as the database.
 
-use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
 
 use lock_core::{Effect, Error, Result};
 
+use super::filesystem::{self, Status};
 use super::time::Boot;
 
 /// The paths of the database, of its log, and of the log's index, which all its processes map.
@@ -57,14 +57,14 @@ impl Parts {
 
     /// Returns which database is there now, if there is one.
     pub(crate) fn seen(&self) -> Option<Seen> {
-        fs::metadata(&self.database).ok().map(|file| Seen(id(&file)))
+        filesystem::status(&self.database).ok().map(|file| Seen(file.id))
     }
 
     /// Returns which files are there now. `Rejected` if the database is a file with more names than this one.
     pub(crate) fn identity(&self) -> Result<Identity> {
         let database = stat(&self.database)?;
-        must_have_one_name(&self.database, &database)?;
-        Ok(Identity { database: id(&database), log: id(&stat(&self.log)?), index: id(&stat(&self.index)?) })
+        has_one_name(&self.database, database)?;
+        Ok(Identity { database: database.id, log: stat(&self.log)?.id, index: stat(&self.index)?.id })
     }
 }
 
@@ -83,32 +83,21 @@ impl Identity {
     }
 }
 
-fn stat(path: &Path) -> Result<Metadata> {
-    fs::metadata(path).map_err(|e| {
+fn stat(path: &Path) -> Result<Status> {
+    filesystem::status(path).map_err(|e| {
         let message = format!("{} can't be found any more: {e}", path.display());
         Error::unavailable(Effect::NotApplied, message).with_source(e)
     })
 }
 
-#[cfg(unix)]
-fn id(file: &Metadata) -> Id {
-    use std::os::unix::fs::MetadataExt;
-    (file.dev(), file.ino())
-}
-
-/// A file has no number here. It is enough that the file exists, because the system doesn't let an open file be
-/// replaced.
-#[cfg(not(unix))]
-fn id(_: &Metadata) -> Id {
-    (0, 0)
-}
-
 /// Refuses a file with several names (hard links). SQLite keeps the log beside the name by which a file was opened, so
 /// processes that use one name would not see what processes with another name write.
-#[cfg(unix)]
-pub(crate) fn must_have_one_name(path: &Path, file: &Metadata) -> Result<()> {
-    use std::os::unix::fs::MetadataExt;
-    match file.nlink() {
+pub(crate) fn must_have_one_name(path: &Path) -> Result<()> {
+    has_one_name(path, stat(path)?)
+}
+
+fn has_one_name(path: &Path, file: Status) -> Result<()> {
+    match file.names {
         0 | 1 => Ok(()),
         names => Err(Error::rejected(format!(
             "{} is a file with {names} names (hard links): processes that use another name would not see our locks, nor \
@@ -116,9 +105,4 @@ pub(crate) fn must_have_one_name(path: &Path, file: &Metadata) -> Result<()> {
             path.display()
         ))),
     }
-}
-
-#[cfg(not(unix))]
-pub(crate) fn must_have_one_name(_: &Path, _: &Metadata) -> Result<()> {
-    Ok(())
 }

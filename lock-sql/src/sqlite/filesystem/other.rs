@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use super::FileSystem;
+use super::{FileSystem, Status};
 
 /// Returns that the file system is not known.
 pub(crate) fn find(_: &Path) -> io::Result<FileSystem> {
@@ -18,4 +18,9 @@ pub(crate) fn is_mounted_by_itself(_: &Path, _: &Path) -> io::Result<bool> {
 /// Returns `false`: this is not known here.
 pub(crate) fn has_mapped_removed(_: &Path) -> bool {
     false
+}
+
+/// Returns what tells the file at `path` from another one.
+pub(crate) fn status(path: &Path) -> io::Result<Status> {
+    super::status_with_times(path)
 }
