@@ -42,7 +42,7 @@ fn main() {
         ("another_process_that_waits_ends_with_the_one_that_started_it", other_commands::orphan),
     ];
     let mut arguments = Arguments::from_args();
-    // Each case loads the machine; more of them at once would disturb each other's measurements.
-    arguments.test_threads.get_or_insert(2);
+    // Each case waits for half of its time. More of them at once would disturb each other's measurements.
+    arguments.test_threads.get_or_insert(3);
     libtest_mimic::run(&arguments, rules::judged("lock-bench", cases)).exit();
 }
