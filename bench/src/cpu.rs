@@ -21,8 +21,9 @@ pub(crate) fn used_by(processes: &[u32]) -> Option<Duration> {
             break;
         }
     }
-    let ticks: u64 = counted.iter().filter_map(|id| all.get(id)).map(|stat| stat.ticks).sum();
-    (ticks > 0).then(|| Duration::from_millis(ticks * (1000 / TICKS)))
+    let found: Vec<u64> = counted.iter().filter_map(|id| all.get(id)).map(|stat| stat.ticks).collect();
+    // A server that has just been started may have used less than a tick.
+    (!found.is_empty()).then(|| Duration::from_millis(found.iter().sum::<u64>() * (1000 / TICKS)))
 }
 
 /// One process, as `/proc/PID/stat` shows it.

@@ -190,14 +190,13 @@ impl Clock {
         }
     }
 
-    /// Waits for `limit`, with timers of at most [`LONGEST_PIECE`].
+    /// Waits for `limit`, with a timer of its own for its beginning.
     async fn in_pieces(&self, limit: Duration) {
-        let mut left = limit;
-        while left > LONGEST_PIECE {
-            self.time.timer(LONGEST_PIECE).await;
-            left -= LONGEST_PIECE;
+        let first = limit.min(BEGINNING);
+        self.time.timer(first).await;
+        if limit > first {
+            self.time.timer((limit - first).min(LONGEST_TIMER)).await;
         }
-        self.time.timer(left).await;
     }
 
     /// Waits for `step`. If time has jumped ahead in the meantime, wakes every sleeper and returns by how much.
@@ -226,10 +225,10 @@ enum Timers {
 /// The longest single timer; longer sleeps are chained.
 const LONGEST_TIMER: Duration = Duration::from_secs(24 * 3600);
 
-/// The longest single timer of a call's time limit. While a call is under way, the runtime then sleeps for no longer. A
-/// timer that is made for a later moment, as for a lock that has just been granted, need not wake the runtime up: that
+/// How long the first timer of a call's time limit is. While a call has just begun, the runtime then sleeps for no longer.
+/// A timer that is made for a later moment, as for a lock that has just been granted, need not wake the runtime up: that
 /// would be a system call for each lock.
-const LONGEST_PIECE: Duration = Duration::from_millis(100);
+const BEGINNING: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 struct System;

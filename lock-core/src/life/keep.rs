@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_channel::mpsc;
 use futures_util::StreamExt;
 use tokio::sync::oneshot;
+use tokio::task::coop::cooperative;
 
 use super::complete::Completed;
 use super::held::{Ask, Given, Held, WATCHED_AFTER};
@@ -75,7 +76,7 @@ impl Life {
     pub(super) async fn keep(&mut self, given: &mut Given, turn: &mut Option<Turn>) -> Ended {
         loop {
             let Given { held, orders, .. } = &mut *given;
-            let asker = match self.keep_until(held, orders.next()).await {
+            let asker = match self.keep_until(held, next(orders)).await {
                 Kept::Stopped(Some(Command::Renew { ttl, asked, reply })) => {
                     let outcome = match held.answered_since(asked) {
                         Some(error) => Err(error),
@@ -148,7 +149,7 @@ impl Life {
         loop {
             tokio::select! {
                 biased;
-                order = orders.next() => match order {
+                order = next(orders) => match order {
                     Some(Command::Renew { reply, .. }) => {
                         let lost = self.at("renew", cause.to_error());
                         let _: Result<(), _> = reply.send(Err(lost));
@@ -228,4 +229,10 @@ impl Life {
         }
         held.lost()
     }
+}
+
+/// Waits for the next order; `None` if the guard is gone. Counts against the budget of its task, as tokio's own channels
+/// do: a task that takes and releases locks in memory all the time must not keep others of its thread from running.
+async fn next(orders: &mut mpsc::UnboundedReceiver<Command>) -> Option<Command> {
+    cooperative(orders.next()).await
 }
