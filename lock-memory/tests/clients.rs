@@ -4,8 +4,6 @@
 
 mod virtual_time;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lock_core::driver::{Revoked, When};
@@ -380,25 +378,4 @@ async fn a_waiter_behind_a_prefix_is_woken() {
     until("waiting", async || memory.counters().requests >= begin + 4).await;
     drop(guard);
     drop(clock().timeout(Duration::from_secs(2), waiting).await.expect("woken").unwrap().unwrap());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_task_that_takes_a_lock_all_the_time_lets_others_run() {
-    const HOLDS: usize = 10_000;
-    for memory in families() {
-        let lock = client(&memory).await.lock("n").ttl(TTL).build().unwrap();
-        let has_run = Arc::new(AtomicBool::new(false));
-        let other = has_run.clone();
-        let holds = async move {
-            tokio::spawn(async move { other.store(true, Ordering::Relaxed) });
-            for held in 0..HOLDS {
-                if has_run.load(Ordering::Relaxed) {
-                    return held;
-                }
-                assert_eq!(lock.acquire().await.unwrap().release().await, Ending::Released);
-            }
-            HOLDS
-        };
-        assert!(tokio::spawn(holds).await.unwrap() < HOLDS, "the other task has not run");
-    }
 }

@@ -2,10 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use lock_core::{Client, Clock, ErrorKind, LossReason, Options};
+use lock_core::{Client, Clock, Ending, ErrorKind, LossReason, Options};
 use lock_memory::Memory;
 use tokio::time::{Instant, advance, sleep};
 
@@ -118,5 +119,24 @@ fn a_clock_of_the_options_is_kept() {
         sleep(HOUR).await;
         let client = memory.client_with(Options::default().clock(own.clone())).await.unwrap();
         assert_eq!(client.clock().now().since(began), HOUR);
+    });
+}
+
+#[test]
+fn a_task_that_takes_a_lock_all_the_time_lets_others_run() {
+    const HOLDS: usize = 10_000;
+    in_paused_time(async {
+        for (client, _) in pairs("all-the-time").await {
+            let lock = client.lock("n").build().unwrap();
+            let has_run = Arc::new(AtomicBool::new(false));
+            let other = has_run.clone();
+            tokio::spawn(async move { other.store(true, Ordering::Relaxed) });
+            let mut holds = 0;
+            while !has_run.load(Ordering::Relaxed) && holds < HOLDS {
+                assert_eq!(lock.acquire().await.unwrap().release().await, Ending::Released);
+                holds += 1;
+            }
+            assert!(holds < HOLDS, "the other task has not run");
+        }
     });
 }

@@ -5,8 +5,8 @@
 //! own token to it, if the very grant that it voted with still exists (the same owner *and* the same token). Therefore the
 //! token on a node rises with every grant, and an owner for which a majority has confirmed the token T was granted the
 //! lock on those nodes while their token was T. The next holder's majority shares a node with that one. On that node the
-//! next holder was granted the lock later, and therefore with a higher token. This
-//! needs no clock, and it also holds when requests arrive more than once.
+//! next holder was granted the lock later, and therefore with a higher token. This needs no clock, and it also holds when
+//! requests arrive more than once.
 
 use std::time::Duration;
 

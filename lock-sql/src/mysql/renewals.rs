@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use lock_core::Result;
 use lock_core::driver::Call;
-use lock_core::{Error, Result};
 use sqlx::Row as _;
 use sqlx::mysql::MySqlRow;
 
@@ -35,21 +35,20 @@ impl Renews for Leases {
         let (statements, renewed) = (self.statements.clone(), leases.clone());
         let renew = move |_| statements.renew_many(&renewed, ttl);
         let answer = self.pool.ask(call, Purpose::Maintain, renew).await?;
-        let shown = answer.rows.iter().map(read).collect::<Result<Vec<_>>>()?;
+        // Rows are shown only after all of them were renewed, except those whose leases were over.
+        let shown: Vec<Shown> =
+            answer.rows.iter().map(read).collect::<sqlx::Result<_>>().map_err(errors::reading)?;
         let left_of = |lease: &Lease| {
-            let shown = shown.iter().find(|(key, owner, _)| {
-                key.as_slice() == &*lease.key && owner.as_slice() == lease.owner.as_bytes()
-            });
-            // Less is left where the row was not renewed: its own statement tells why.
-            shown.and_then(|(_, _, left)| *left).filter(|left| *left > ttl / 2)
+            let of_it = |(key, owner, _): &&Shown| **key == *lease.key && *owner == lease.owner.as_bytes();
+            shown.iter().find(of_it).and_then(|(_, _, left)| *left)
         };
         Ok(leases.iter().map(left_of).collect())
     }
 }
 
+/// A name, its owner, and what is left of the lease.
 type Shown = (Vec<u8>, Vec<u8>, Option<Duration>);
 
-fn read(row: &MySqlRow) -> Result<Shown> {
-    let read = || Ok((row.try_get("name")?, row.try_get("owner")?, left(row.try_get("lasts")?)));
-    read().map_err(|e: sqlx::Error| -> Error { errors::reading(e) })
+fn read(row: &MySqlRow) -> sqlx::Result<Shown> {
+    Ok((row.try_get("name")?, row.try_get("owner")?, left(row.try_get("lasts")?)))
 }
