@@ -163,8 +163,10 @@ impl Client {
     /// [`Invalid`](crate::ErrorKind::Invalid) outside of a tokio runtime, and in one without timers.
     pub fn new(driver: impl Driver) -> Result<Client> {
         let options = Options::default();
-        let home = Home::current(&options.the_clock())?;
-        Ok(Client::start(Arc::new(driver), options, home))
+        let clock = options.the_clock();
+        let home = Home::current(&clock)?;
+        let clock = clock.with_queue(home.handle());
+        Ok(Client::start(Arc::new(driver), options, home, clock))
     }
 
     /// Returns the default options, to set others and open a client with them.
@@ -172,8 +174,7 @@ impl Client {
         Options::default()
     }
 
-    pub(crate) fn start(driver: Arc<dyn Driver>, options: Options, home: Home) -> Client {
-        let clock = options.the_clock();
+    pub(crate) fn start(driver: Arc<dyn Driver>, options: Options, home: Home, clock: Clock) -> Client {
         let Options { random, label, patience, observer, .. } = options;
         let events = Arc::new(Events::new(driver.info().backend, observer, &clock));
         let task_count = home.task_count().clone();

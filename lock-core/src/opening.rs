@@ -55,6 +55,7 @@ impl Options {
             RunsOn::CallersRuntime => Home::current(&clock)?,
             RunsOn::OwnThread => Home::dedicated(clock.clone())?,
         };
+        let clock = clock.with_queue(home.handle());
         let patience = self.patience.unwrap_or(LONGEST_PATIENCE);
         let mut tries = Tries::begin(&clock, &self.random, self.connect_wait);
         let driver = loop {
@@ -68,7 +69,7 @@ impl Options {
             let pause = tries.failed(error).map_err(|e| e.at(backend, server, "connect", None))?;
             home.within(pin!(clock.sleep(pause))).await;
         };
-        Ok(Client::start(Arc::new(driver), self, home))
+        Ok(Client::start(Arc::new(driver), self, home, clock))
     }
 }
 

@@ -274,10 +274,11 @@ impl Claim for LeaseClaim {
 
     async fn changed(&mut self) {
         let listening = self.listener.as_ref().and_then(|listener| listener.listening.as_ref());
-        tokio::select! {
-            biased;
-            () = woken(self.watching.as_ref()) => {}
-            () = woken(listening) => {}
+        match (&self.watching, listening) {
+            (Some(only), None) | (None, Some(only)) => only.woken().await,
+            // On the heap: every claim that is held has room for what is not.
+            (Some(watching), Some(listening)) => Box::pin(first_woken(watching, listening)).await,
+            (None, None) => std::future::pending().await,
         }
     }
 
@@ -317,10 +318,11 @@ impl Claim for LeaseClaim {
     }
 }
 
-async fn woken(listening: Option<&Subscription>) {
-    match listening {
-        Some(listening) => listening.woken().await,
-        None => std::future::pending().await,
+async fn first_woken(watching: &Subscription, listening: &Subscription) {
+    tokio::select! {
+        biased;
+        () = watching.woken() => {}
+        () = listening.woken() => {}
     }
 }
 

@@ -71,32 +71,11 @@ impl Listening {
 
     /// Returns how many quarters of all waiters have waited for longer than this one, as far as the last release tells.
     pub(crate) fn quarters_in_front(&self) -> u32 {
-        self.all.standing().map_or(0, quarters_in_front)
+        self.all.standing().map_or(0, Standing::quarters_in_front)
     }
 }
 
 /// Returns the name under which the owner hears of its turn.
 fn turn_of(layout: Layout, request: &Request) -> Option<Name> {
     matches!(layout, Layout::Fair(_)).then(|| request.owner.to_name())
-}
-
-/// Returns which part of all waiters has waited for longer, in whole quarters. It is a waiter's turn when as many releases
-/// were announced since it came as there are waiters. Of two that listen, the holder may be one.
-fn quarters_in_front(Standing { heard, waiters, .. }: Standing) -> u32 {
-    match waiters {
-        0..=2 => 0,
-        _ => u32::try_from(u64::from(waiters.saturating_sub(heard)) * 4 / u64::from(waiters)).unwrap_or(0),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn those_that_came_first_go_first() {
-        let front = |heard, waiters| quarters_in_front(Standing::new(heard, waiters));
-        assert_eq!([1, 2, 4, 6, 7, 8, 90].map(|heard| front(heard, 8)), [3, 3, 2, 1, 0, 0, 0]);
-        assert_eq!((front(1, 2), front(1, 3), front(0, u32::MAX)), (0, 2, 4));
-    }
 }

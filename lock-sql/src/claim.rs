@@ -1,5 +1,6 @@
 //! A claim: the requests of one owner for one lock, which is one row.
 
+use std::num::NonZeroU32;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +22,10 @@ pub(crate) struct SqlClaim<T> {
     request: Request,
     key: Key,
     listening: Option<Box<dyn Listener>>,
+    /// Whether it has heard a release since the last attempt.
+    was_released: bool,
+    /// How many releases it heard before the grant.
+    heard: u32,
     seen: Seen,
 }
 
@@ -40,11 +45,21 @@ struct Seen {
 impl<T: Table> SqlClaim<T> {
     pub(crate) fn new(table: Arc<OnFirstUse<T>>, request: Request) -> SqlClaim<T> {
         let key = table.offline().key(&request.name);
-        SqlClaim { table, request, key, listening: None, seen: Seen::default() }
+        let (listening, was_released, heard) = (None, false, 0);
+        SqlClaim { table, request, key, listening, was_released, heard, seen: Seen::default() }
     }
 
     fn call(&self) -> Call {
         Call::begin(&self.request.clock, self.request.patience)
+    }
+
+    /// Decides how to attempt. Only a release lets it look several times: a look may be answered by a replica that lags
+    /// behind, and must not hide a free lock for ever.
+    fn course(&mut self, now: Instant) -> Course {
+        let was_released = std::mem::take(&mut self.was_released);
+        let listening = self.listening.as_ref().filter(|_| was_released);
+        let in_front = listening.map_or(0, |listening| listening.quarters_in_front());
+        NonZeroU32::new(in_front).map_or_else(|| self.seen.course(now), Course::LookSeveralTimes)
     }
 
     /// Makes one attempt, and repeats it if it lost a race. An attempt that saw the lock free, and then found it taken,
@@ -81,11 +96,14 @@ impl<T: Table> SqlClaim<T> {
 impl<T: Table> Claim for SqlClaim<T> {
     async fn attempt(&mut self) -> Result<Attempt> {
         let call = self.call();
-        let course = self.seen.course(call.began());
+        let course = self.course(call.began());
         let outcome = self.ask(&call, course).await?;
         match &outcome {
             // A holder that still listens could receive a wake-up that a waiter needs.
-            Attempt::Granted(_) => self.listening = None,
+            Attempt::Granted(_) => {
+                let listening = self.listening.take();
+                self.heard = listening.map_or(self.heard, |listening| listening.heard());
+            }
             Attempt::Busy(busy) => {
                 self.seen.record_busy(call.began(), course, busy.free_in);
                 if let Some(listening) = &self.listening {
@@ -114,6 +132,7 @@ impl<T: Table> Claim for SqlClaim<T> {
             Some(listening) => listening.woken().await,
             None => std::future::pending().await,
         }
+        self.was_released = true;
     }
 
     async fn watch(&mut self) -> Result<Watched> {
@@ -139,7 +158,7 @@ impl<T: Table> Claim for SqlClaim<T> {
 
     async fn release(&mut self) -> Result<Release> {
         match self.table.if_opened() {
-            Some(table) => table.release(&self.call(), &self.key, &self.request).await,
+            Some(table) => table.release(&self.call(), &self.key, &self.request, self.heard).await,
             None => Ok(Release::NotHeld),
         }
     }

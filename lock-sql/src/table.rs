@@ -1,6 +1,7 @@
 //! What a claim and the driver need from a dialect: its table of locks.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,8 +49,9 @@ pub(crate) trait Table: fmt::Debug + Send + Sync + 'static {
     /// Renews the lease. Returns what is left of it then; `None` if the lock isn't this owner's any more.
     async fn renew(&self, call: &Call, key: &Key, owner: &Owner, ttl: Duration) -> Result<Option<Duration>>;
 
-    /// Releases the lock. Also releases what a revoke has left in the owner's place.
-    async fn release(&self, call: &Call, key: &Key, request: &Request) -> Result<Release>;
+    /// Releases the lock. Also releases what a revoke has left in the owner's place. The waiters are told how many releases
+    /// the owner had `heard`, where the server notifies them.
+    async fn release(&self, call: &Call, key: &Key, request: &Request, heard: u32) -> Result<Release>;
 
     async fn revoke(&self, call: &Call, name: &Name, revocation: Revocation) -> Result<Revoked>;
 
@@ -84,6 +86,9 @@ pub(crate) enum Course {
     /// The lock was held at this claim's last attempt, and should still be. Look first, so that the statement doesn't
     /// queue behind the holder's renewal.
     LookFirst,
+    /// The lock was released, and others have waited for longer: look so many times first, each time only if it is still
+    /// free.
+    LookSeveralTimes(NonZeroU32),
 }
 
 /// A claim's subscription to wake-ups. It ends when it is dropped.
@@ -91,6 +96,16 @@ pub(crate) enum Course {
 pub(crate) trait Listener: fmt::Debug + Send + Sync {
     /// Resolves at the next wake-up, or at once if one came since the last. Cancel safe.
     async fn woken(&self);
+
+    /// Returns how many releases it has heard.
+    fn heard(&self) -> u32 {
+        0
+    }
+
+    /// Returns which part of all waiters has waited for longer, in whole quarters, as far as the last release tells.
+    fn quarters_in_front(&self) -> u32 {
+        0
+    }
 
     /// Called after each further attempt that found the lock held. Refreshes the mark by which a release learns that a
     /// client waits.

@@ -34,7 +34,8 @@ pub(crate) struct Session {
     pub(crate) cuts: watch::Sender<u64>,
     watches: mpsc::UnboundedSender<Watch>,
     members: Mutex<Members>,
-    /// Notified when a claim has left, or the client was dropped.
+    /// Notified when a claim has left a session that is to be closed, when one has left something behind, and when the
+    /// client was dropped.
     pub(crate) left: Notify,
     /// Whether it has to be closed, because a node in it can't be removed otherwise.
     given_up: AtomicBool,
@@ -48,6 +49,18 @@ pub(crate) enum Phase {
     Between,
     /// The server said that the session is over.
     Over,
+}
+
+impl Phase {
+    /// Returns its link if that works and is later than the link of this number; `None` if another phase has to be
+    /// waited for.
+    fn later_than(&self, number: u64) -> Option<Result<Arc<Link>, Absent>> {
+        match self {
+            Phase::Linked(link) if link.number > number && link.is_alive() => Some(Ok(link.clone())),
+            Phase::Over => Some(Err(Absent::Over)),
+            Phase::Linked(_) | Phase::Between => None,
+        }
+    }
 }
 
 /// The state of a session.
@@ -141,16 +154,15 @@ impl Session {
     /// were cut. A caller that has cut a link waits for the next one, whether or not the session's task has ended the
     /// old one yet.
     pub(crate) async fn link(&self, call: &Call, later_than: u64) -> Result<Arc<Link>, Absent> {
-        let mut phases = self.phase.subscribe();
         let later_than = later_than.max(*self.cuts.borrow());
+        if let Some(found) = self.phase.borrow().later_than(later_than) {
+            return found;
+        }
+        let mut phases = self.phase.subscribe();
         let found = call.within(async {
             loop {
-                match &*phases.borrow_and_update() {
-                    Phase::Linked(link) if link.number > later_than && link.is_alive() => {
-                        return Ok(link.clone());
-                    }
-                    Phase::Over => return Err(Absent::Over),
-                    Phase::Linked(_) | Phase::Between => {}
+                if let Some(found) = phases.borrow_and_update().later_than(later_than) {
+                    return found;
                 }
                 // This can't fail, because the session has the sender.
                 phases.changed().await.ok();
@@ -262,6 +274,9 @@ impl Keepable for Session {
 
     fn remove_member(&self, member: &Member) {
         self.members().claims.remove(&member.owner);
-        self.left.notify_one();
+        // The task that keeps it waits for that only if it is to be closed: else it would be woken for each release.
+        if self.state() != SessionState::Alive {
+            self.left.notify_one();
+        }
     }
 }

@@ -32,16 +32,36 @@ struct Bell {
     notify: Notify,
     /// How often it has rung.
     rung: AtomicU32,
-    /// How many clients waited when it rang last; zero if that is not known.
+    /// How many clients waited when it rang last, or about how many; zero if that is not known.
     waiters: AtomicU32,
 }
 
 impl Bell {
-    fn ring(&self, waiters: Option<u32>) {
+    fn ring(&self, crowd: Crowd) {
         self.rung.fetch_add(1, Ordering::Relaxed);
-        self.waiters.store(waiters.unwrap_or(0), Ordering::Relaxed);
+        let waiters = match crowd {
+            Crowd::Unknown => 0,
+            Crowd::Counted(waiters) => waiters,
+            // A few owners that were lucky must not let the others forget how many wait. Those that have gone are
+            // forgotten after some releases.
+            Crowd::Heard(releases) => {
+                let before = self.waiters.load(Ordering::Relaxed);
+                releases.max(before - before.div_ceil(8))
+            }
+        };
+        self.waiters.store(waiters, Ordering::Relaxed);
         self.notify.notify_one();
     }
+}
+
+/// What a message about a release tells of the clients that wait.
+#[derive(Clone, Copy, Debug)]
+enum Crowd {
+    Unknown,
+    /// How many there are.
+    Counted(u32),
+    /// How many releases the last owner heard while it waited: in the order in which clients came, as many waited.
+    Heard(u32),
 }
 
 /// Where a waiter stands among the waiters of all clients, on a server that keeps no queue.
@@ -51,7 +71,7 @@ pub struct Standing {
     /// How many releases were announced since it began to listen. Each of them served a waiter; in the order in which
     /// they came, it would be the turn of this one when it is as high as `waiters`.
     pub heard: u32,
-    /// How many clients waited at the last of them.
+    /// How many clients waited at the last of them, or about how many.
     pub waiters: u32,
 }
 
@@ -59,6 +79,16 @@ impl Standing {
     /// Says that so many releases were heard, and that so many clients waited at the last of them.
     pub fn new(heard: u32, waiters: u32) -> Standing {
         Standing { heard, waiters }
+    }
+
+    /// Returns which part of all waiters has waited for longer, in whole quarters. Of two that listen, the holder may be
+    /// one.
+    pub fn quarters_in_front(self) -> u32 {
+        match self.waiters {
+            0..=2 => 0,
+            waiters => u32::try_from(u64::from(waiters.saturating_sub(self.heard)) * 4 / u64::from(waiters))
+                .unwrap_or(0),
+        }
     }
 }
 
@@ -78,14 +108,18 @@ impl Hub {
     /// Wakes one of the claims that listen to `name`. One is enough: of all claims of a client, one at a time contends
     /// for a name.
     pub fn wake(&self, name: &str) {
-        self.wake_among(name, None);
+        self.ring(name, Crowd::Unknown);
     }
 
-    /// Does the same after a release at which so many clients waited, if that is known.
-    pub fn wake_among(&self, name: &str, waiters: Option<u32>) {
-        if let Some(slot) = self.names().get(name) {
-            slot.bell.ring(waiters);
-        }
+    /// Does the same after a release at which so many clients waited.
+    pub fn wake_among(&self, name: &str, waiters: u32) {
+        self.ring(name, Crowd::Counted(waiters));
+    }
+
+    /// Does the same after a release by an owner that had heard so many releases while it waited. It tells about how many
+    /// clients wait, where the server does not know that.
+    pub fn wake_after(&self, name: &str, heard: u32) {
+        self.ring(name, Crowd::Heard(heard));
     }
 
     /// Wakes one claim for every name, as after a gap in the feed.
@@ -119,6 +153,12 @@ impl Hub {
         self.0.changes.notified().await;
     }
 
+    fn ring(&self, name: &str, crowd: Crowd) {
+        if let Some(slot) = self.names().get(name) {
+            slot.bell.ring(crowd);
+        }
+    }
+
     fn names(&self) -> std::sync::MutexGuard<'_, HashMap<Name, Slot>> {
         // Nothing that can panic runs under this lock, so the map is complete even if the lock is poisoned.
         self.0.names.lock().unwrap_or_else(PoisonError::into_inner)
@@ -142,8 +182,13 @@ impl Subscription {
     /// # Cancel safety
     ///
     /// Cancel safe.
-    pub async fn woken(&self) {
-        self.bell.notify.notified().await;
+    pub fn woken(&self) -> impl Future<Output = ()> {
+        self.bell.notify.notified()
+    }
+
+    /// Returns how many releases were announced since the claim began to listen.
+    pub fn heard(&self) -> u32 {
+        self.bell.rung.load(Ordering::Relaxed).wrapping_sub(self.since)
     }
 
     /// Returns where the claim stands among the waiters of all clients; `None` if the last wake-up did not tell how many
@@ -151,9 +196,7 @@ impl Subscription {
     pub fn standing(&self) -> Option<Standing> {
         match self.bell.waiters.load(Ordering::Relaxed) {
             0 => None,
-            waiters => {
-                Some(Standing::new(self.bell.rung.load(Ordering::Relaxed).wrapping_sub(self.since), waiters))
-            }
+            waiters => Some(Standing::new(self.heard(), waiters)),
         }
     }
 }
@@ -207,6 +250,30 @@ mod tests {
         assert!(is_woken(&a) && !is_woken(&a) && !is_woken(&b));
         hub.wake_all();
         assert!(is_woken(&a) && is_woken(&b));
+    }
+
+    #[test]
+    fn those_that_came_first_go_first() {
+        let front = |heard, waiters| Standing::new(heard, waiters).quarters_in_front();
+        assert_eq!([1, 2, 4, 6, 7, 8, 90].map(|heard| front(heard, 8)), [3, 3, 2, 1, 0, 0, 0]);
+        assert_eq!((front(1, 2), front(1, 3), front(0, u32::MAX)), (0, 2, 4));
+    }
+
+    #[test]
+    fn a_claim_learns_how_many_wait_from_what_the_last_owners_have_heard() {
+        let (hub, name) = (Hub::default(), name("a"));
+        let listening = hub.listen(&name);
+        assert_eq!((listening.heard(), listening.standing()), (0, None));
+        let after = |heard| {
+            hub.wake_after("a", heard);
+            listening.standing().map(|standing| (standing.heard, standing.waiters))
+        };
+        assert_eq!((after(0), listening.heard()), (None, 1), "no owner had to wait");
+        assert_eq!(after(8), Some((2, 8)));
+        assert_eq!([after(0), after(1)], [Some((3, 7)), Some((4, 6))], "a lucky owner");
+        assert_eq!(after(40), Some((5, 40)));
+        hub.wake("a");
+        assert_eq!((listening.standing(), listening.heard()), (None, 6), "after a gap in the feed");
     }
 
     #[test]

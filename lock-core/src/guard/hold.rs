@@ -2,7 +2,6 @@
 
 use std::any::Any;
 use std::pin::pin;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -62,7 +61,7 @@ impl Hold {
 
     /// Marks that a user has a guard of this hold.
     pub(super) fn mark_handed_over(&self) {
-        self.granted.handed_over.store(true, Ordering::Release);
+        self.granted.grip.mark_handed_over();
     }
 
     pub(super) fn valid_for(&self) -> Duration {
@@ -76,28 +75,26 @@ impl Hold {
         if self.home.is_inherited() {
             return LossReason::RuntimeEnded;
         }
-        let mut validity = self.granted.validity.clone();
-        let lost = validity.wait_for(|validity| validity.lost.is_some()).await;
-        let told = lost.ok().and_then(|validity| validity.lost);
-        told.unwrap_or(LossReason::RuntimeEnded)
+        self.granted.grip.lost().await
     }
 
     pub(super) async fn at_risk(&self, before: Duration) -> LossReason {
-        let clock = &self.shared.clock;
-        let mut validity = self.granted.validity.clone();
+        let (clock, grip) = (&self.shared.clock, &self.granted.grip);
         let watch = pin!(async {
             loop {
-                if self.home.is_inherited() {
-                    return LossReason::RuntimeEnded;
+                // Made before the look, so that it misses nothing that is told from here on.
+                let told = grip.told();
+                if self.home.is_inherited() || grip.is_cut() {
+                    return grip.validity().lost.unwrap_or(LossReason::RuntimeEnded);
                 }
-                let Validity { valid_until, at_end, lost } = *validity.borrow_and_update();
+                let Validity { valid_until, at_end, lost } = grip.validity();
                 if lost.is_some() || valid_until.since(clock.now()) <= before {
                     return lost.unwrap_or(at_end);
                 }
                 let at = Instant::from_origin(valid_until.since_origin().saturating_sub(before));
                 tokio::select! {
                     biased;
-                    renewed = validity.changed() => if renewed.is_err() { return LossReason::RuntimeEnded },
+                    () = told => {}
                     () = clock.sleep_until(at) => {}
                 }
             }
@@ -113,7 +110,7 @@ impl Hold {
         let (reply, answer) = oneshot::channel();
         let asked = self.shared.clock.now();
         // Sent for a lost lock too: the claim has to report the loss that its guard is told.
-        let sent = self.granted.commands.unbounded_send(Command::Renew { ttl, asked, reply });
+        let sent = self.granted.grip.ask(Command::Renew { ttl, asked, reply });
         if sent.is_err() || self.loss().is_some() {
             return Err(lost());
         }
@@ -131,12 +128,7 @@ impl Hold {
         let (reply, answer) = oneshot::channel();
         // If sending fails, the lock is lost already.
         let asked = self.shared.clock.now();
-        *renewal = self
-            .granted
-            .commands
-            .unbounded_send(Command::Renew { ttl, asked, reply })
-            .is_ok()
-            .then_some(answer);
+        *renewal = self.granted.grip.ask(Command::Renew { ttl, asked, reply }).is_ok().then_some(answer);
     }
 
     /// Does the same as [`renew_in_background`](Self::renew_in_background) and waits for the answer. If no answer
@@ -162,7 +154,7 @@ impl Hold {
         }
         let (reply, answer) = oneshot::channel();
         // If sending fails, the lock was lost before: the sender of the answer is gone, and the answer says so.
-        let ask = || drop(self.granted.commands.unbounded_send(Command::Release(reply)));
+        let ask = || drop(self.granted.grip.ask(Command::Release(reply)));
         let answer = self.claim_future.answer(self.home.caller(), ask, answer);
         let ending = pin!(async {
             let mut answer = pin!(answer);
@@ -186,7 +178,7 @@ impl Hold {
         }
         let (reply, answer) = oneshot::channel();
         // If sending fails, the lock was lost before: the sender of the answer is gone, and the answer says so.
-        let ask = || drop(self.granted.commands.unbounded_send(Command::Complete(reply)));
+        let ask = || drop(self.granted.grip.ask(Command::Complete(reply)));
         let answer = pin!(self.claim_future.answer(self.home.caller(), ask, answer));
         self.home.within(answer).await.map_or(Completion::Lost, GivenUp::completion)
     }
@@ -194,13 +186,13 @@ impl Hold {
     /// Returns why the lock is lost, if it is.
     pub(crate) fn loss(&self) -> Option<LossReason> {
         let loss = self.validity().loss(self.shared.clock.now());
-        loss.or_else(|| self.granted.validity.has_changed().is_err().then_some(LossReason::RuntimeEnded))
+        loss.or_else(|| self.granted.grip.is_cut().then_some(LossReason::RuntimeEnded))
             .or_else(|| self.home.is_inherited().then_some(LossReason::RuntimeEnded))
     }
 
     /// Returns what the claim has told last.
     fn validity(&self) -> Validity {
-        *self.granted.validity.borrow()
+        self.granted.grip.validity()
     }
 
     pub(super) fn at(&self, operation: &'static str, error: Error) -> Error {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::held::Held;
-use super::{Life, OnServer};
+use super::{Life, OnServer, made};
 use crate::backoff;
 use crate::clock::Instant;
 use crate::driver::{Renewal, Revocation, When};
@@ -146,11 +146,11 @@ impl Life {
     /// If this fails, people see the label of the run.
     async fn mark_done(&mut self, held: &Held) {
         let driver = self.shared.driver.clone();
-        let Ok(shown) = driver.inspect(&self.terms.name, self.request.patience).await else { return };
+        let Ok(shown) = driver.inspect(&self.terms.name, self.patience).await else { return };
         let Some(holder) = shown.holder.filter(|holder| holder.token == Some(held.token)) else { return };
         let label = Label::new(&format!("done: {}", self.terms.label));
         let by = Owner::mint(&self.shared.random);
-        let mark = Revocation::new(holder.owner, by, label, When::HoldersDeadline, self.request.patience);
+        let mark = Revocation::new(holder.owner, by, label, When::HoldersDeadline, self.patience);
         drop(driver.revoke(&self.terms.name, mark).await);
     }
 
@@ -163,7 +163,7 @@ impl Life {
 
     async fn server_time(&mut self) -> Result<UnixTime> {
         self.shared.process.only().await;
-        self.claim.server_time().await.map_err(|e| self.at("server time", e))
+        made(&mut self.claim).server_time().await.map_err(|e| self.at("server time", e))
     }
 }
 

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use super::held::Held;
 use super::validity::less_margin;
-use super::{Answer, Life, OnServer, Outcome, Push};
+use super::{Answer, Life, OnServer, Outcome, Push, made};
 use crate::backoff;
 use crate::clock::Instant;
 use crate::driver::{Attempt, Busy, Grant, Queueing, Request, Successions, Wakes};
@@ -22,7 +22,7 @@ impl Life {
         &mut self,
         caller: &mut oneshot::Sender<Answer>,
     ) -> Result<(Option<Turn>, Option<Asked>)> {
-        if self.request.waits == Queueing::No {
+        if self.waits == Queueing::No {
             return Ok((None, None));
         }
         let mut waiting = match self.shared.local_queues.join(&self.terms.name, || self.as_successor()) {
@@ -46,7 +46,7 @@ impl Life {
     /// period has more to ask, before and after.
     fn as_successor(&self) -> Option<Request> {
         let is_one_request = self.shared.driver.info().successions == Successions::InOneRequest;
-        (is_one_request && self.terms.period.is_none()).then(|| self.request.clone())
+        (is_one_request && self.terms.period.is_none()).then(|| self.request())
     }
 
     /// Attempts until the lock is granted or refused, the time is over, or no caller waits for the answer.
@@ -54,12 +54,11 @@ impl Life {
         &mut self,
         caller: &mut oneshot::Sender<Answer>,
         turn: Option<&Turn>,
-        asked: Option<Asked>,
+        mut answered: Option<(Instant, Result<Attempt>)>,
     ) -> Outcome<Box<Held>> {
         if let Err(unsupported) = self.check_period().await {
             return Outcome::Failed(unsupported);
         }
-        let mut answered = asked.map(|asked| self.succeeded(asked));
         let mut turns_owed = if answered.is_none() { turn.map_or(0, Turn::turns_owed) } else { 0 };
         // On the heap, as the wait below: every held lock has room for what is not.
         if turns_owed > 0
@@ -109,8 +108,7 @@ impl Life {
                 Ok(Attempt::Busy(busy)) => {
                     turn.inspect(|turn| turn.busy(asked, busy.holder.as_deref()));
                     *failures = 0;
-                    if self.request.waits == Queueing::No || self.wait_ends.is_some_and(|at| at <= self.now())
-                    {
+                    if self.waits == Queueing::No || self.wait_ends.is_some_and(|at| at <= self.now()) {
                         return ControlFlow::Break(Outcome::NotGranted(Seen::Held(busy.holder)));
                     }
                     if busy.listens {
@@ -122,7 +120,7 @@ impl Life {
                 }
                 Err(e) => e,
             };
-            if self.request.waits == Queueing::No || !error.is_transient() {
+            if self.waits == Queueing::No || !error.is_transient() {
                 return ControlFlow::Break(Outcome::Failed(error));
             }
             *failures += 1;
@@ -142,7 +140,7 @@ impl Life {
     async fn granted(&mut self, grant: Grant, asked: Instant) -> Result<Box<Held>> {
         let slot = self.slot_of_grant().await?;
         let mut held = self.held(grant, asked).ok_or_else(|| self.at("acquire", too_slow()))?;
-        held.slot = slot;
+        held.slot = slot.map(Box::new);
         Ok(held)
     }
 
@@ -165,20 +163,16 @@ impl Life {
     async fn attempt(&mut self) -> (Instant, Result<Attempt>) {
         let asked = self.now();
         self.shared.process.only().await;
-        let outcome = self.claim.attempt().await;
+        let outcome = made(&mut self.claim).attempt().await;
         self.attempted(asked, outcome)
     }
 
-    /// Takes over the claim with which the claim before this one has asked for the lock, and what the server answered.
-    fn succeeded(&mut self, Asked { claim, at, outcome }: Asked) -> (Instant, Result<Attempt>) {
-        if let Some(claim) = claim {
-            self.claim = claim;
-        }
-        self.attempted(at, outcome)
-    }
-
     /// Records what the attempt of `asked` leaves on the server.
-    fn attempted(&mut self, asked: Instant, outcome: Result<Attempt>) -> (Instant, Result<Attempt>) {
+    pub(super) fn attempted(
+        &mut self,
+        asked: Instant,
+        outcome: Result<Attempt>,
+    ) -> (Instant, Result<Attempt>) {
         self.lease_ends_by = self.lease_ends_by.max(self.now() + self.terms.ttl);
         match &outcome {
             Ok(Attempt::Granted(_) | Attempt::Busy(Busy { queued: true, .. })) => {
@@ -186,7 +180,7 @@ impl Life {
             }
             Ok(Attempt::Busy(_)) => {}
             Err(e) if e.may_have_taken_effect() => {
-                self.leaves(OnServer::InFlightUntil(asked + self.request.patience));
+                self.leaves(OnServer::InFlightUntil(asked + self.patience));
             }
             // A server may refuse the second half of what it has begun.
             Err(e) if e.kind() == ErrorKind::Rejected => self.leaves(OnServer::Something),
@@ -200,7 +194,7 @@ impl Life {
         if self.listening != Push::NotYet {
             return false;
         }
-        match self.claim.listen().await {
+        match made(&mut self.claim).listen().await {
             Ok(()) => {
                 self.listening = Push::Yes;
                 self.shared.events.listens();
@@ -255,13 +249,13 @@ impl Life {
 
     /// Waits for a wake-up, or for `pause`. Returns whether a wake-up came.
     async fn wait(&mut self, pause: Duration, caller: &mut oneshot::Sender<Answer>) -> Result<bool> {
-        let clock = &self.shared.clock;
+        let over = self.now() + pause;
         tokio::select! {
             biased;
             () = caller.closed() => Err(gone()),
             () = self.shared.closing() => Err(shutting_down()),
-            () = self.claim.changed(), if self.listening == Push::Yes => Ok(true),
-            () = clock.sleep(pause) => Ok(false),
+            () = made(&mut self.claim).changed(), if self.listening == Push::Yes => Ok(true),
+            () = self.shared.clock.sleep_until(over) => Ok(false),
         }
     }
 

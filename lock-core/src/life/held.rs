@@ -1,14 +1,9 @@
 //! A granted lock, as its claim keeps it: until when it is certain, and when to ask the server what.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use futures_channel::mpsc;
-use tokio::sync::watch;
-
 use super::event_reporter::EventReporter;
-use super::outcome::Command;
+use super::tie::{Grip, Orders, Teller};
 use super::validity::Validity;
 use crate::clock::Instant;
 use crate::ending::LossReason;
@@ -30,11 +25,11 @@ pub(super) struct Held {
     /// When `max_hold` ends the hold.
     pub(super) end: Option<Instant>,
     /// The slot in which the lock was granted, if it is held once per period.
-    pub(super) slot: Option<Slot>,
+    pub(super) slot: Option<Box<Slot>>,
     pub(super) failures: u32,
     /// The error of a renewal that the claim made by itself, and when the error was known.
     pub(super) failed: Option<(Instant, Error)>,
-    validity: watch::Sender<Validity>,
+    teller: Teller,
 }
 
 impl Held {
@@ -46,20 +41,20 @@ impl Held {
         lease: Duration,
         end: Option<Instant>,
     ) -> Held {
-        let validity = watch::Sender::new(Validity::new(valid_until, end));
+        let teller = Teller::new(Validity::new(valid_until, end));
         let watch_at = Some(since + WATCHED_AFTER);
         let (renew_at, look_at, failures, failed) = (None, None, 0, None);
-        Held { token, since, lease, renew_at, look_at, watch_at, end, slot: None, failures, failed, validity }
+        Held { token, since, lease, renew_at, look_at, watch_at, end, slot: None, failures, failed, teller }
     }
 
     /// Returns the deadline: until when the lock is certain.
     pub(super) fn valid_until(&self) -> Instant {
-        self.validity.borrow().valid_until
+        self.teller.validity().valid_until
     }
 
-    /// Returns what the guards are told.
-    pub(super) fn validity(&self) -> watch::Receiver<Validity> {
-        self.validity.subscribe()
+    /// Returns the tie to the guard that this lock gets: what the claim reads, and the guard's end.
+    pub(super) fn tie(&self) -> (Orders, Grip) {
+        self.teller.ends()
     }
 
     /// Records a proof that the lock is held up to `valid_until`. An older proof may reach further: the server never
@@ -67,23 +62,26 @@ impl Held {
     pub(super) fn reaches(&mut self, valid_until: Instant) {
         let validity = Validity::new(valid_until.max(self.valid_until()), self.end);
         // What is lost stays lost.
-        self.validity.send_modify(|old| *old = Validity { lost: old.lost, ..validity });
+        self.teller.tell(Validity { lost: self.lost(), ..validity });
     }
 
     /// Tells the loss to the guards and to all receivers of events, unless they have been told.
     pub(super) fn lose(&self, cause: LossReason, reporter: &mut EventReporter) {
-        self.validity.send_modify(|validity| _ = validity.lost.get_or_insert(cause));
+        let validity = self.teller.validity();
+        if validity.lost.is_none() {
+            self.teller.tell(Validity { lost: Some(cause), ..validity });
+        }
         reporter.lost(cause);
     }
 
     /// Returns why the lock was lost, if the guards have been told of a loss.
     pub(super) fn lost(&self) -> Option<LossReason> {
-        self.validity.borrow().lost
+        self.teller.validity().lost
     }
 
     /// Returns why the lock is lost when the deadline is reached.
     pub(super) fn at_end(&self) -> LossReason {
-        self.validity.borrow().at_end
+        self.teller.validity().at_end
     }
 
     /// Returns the error of a renewal of the claim's own that was still under way at `asked`. It also answers the
@@ -127,16 +125,7 @@ pub(super) enum Ask {
 pub(super) struct Given {
     pub(super) held: Box<Held>,
     /// What the guard asks for. Closed when the guard is gone.
-    pub(super) orders: mpsc::UnboundedReceiver<Command>,
-    /// Whether a user has had the guard. It does not count if the caller went away, or got only some of several locks.
-    pub(super) handed_over: Arc<AtomicBool>,
-}
-
-impl Given {
-    /// Returns whether a user has had the guard.
-    pub(super) fn is_handed_over(&self) -> bool {
-        self.handed_over.load(Ordering::Acquire)
-    }
+    pub(super) orders: Orders,
 }
 
 /// How long a lock is held before its claim asks the server to announce revokes. Most locks are released sooner and

@@ -2,19 +2,15 @@
 //! its work, or is dropped.
 
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use futures_channel::mpsc;
-use futures_util::StreamExt;
 use tokio::sync::oneshot;
-use tokio::task::coop::cooperative;
 
 use super::complete::Completed;
 use super::held::{Ask, Given, Held, WATCHED_AFTER};
+use super::tie::Orders;
 use super::validity::with_margin;
-use super::{Answer, Command, GivenUp, Granted, Life, Outcome};
+use super::{Answer, Command, GivenUp, Granted, Life, Outcome, made};
 use crate::clock::Instant;
 use crate::ending::LossReason;
 use crate::local_queue::Turn;
@@ -55,19 +51,15 @@ enum Kept<T> {
 }
 
 impl Life {
-    /// Hands over the guard. If the `caller` has gone, the guard's channel is closed, which says so.
+    /// Hands over the guard. If the `caller` has gone, the guard is gone, too, which the orders tell.
     pub(super) fn hand_over(&mut self, held: Box<Held>, caller: Option<oneshot::Sender<Answer>>) -> Given {
         self.reporter.granted(held.token, held.since);
-        // Not tokio's: each of its channels has room for 32 messages from the beginning, 2 kB for each lock.
-        let (commands, orders) = mpsc::unbounded();
-        let (owner, token, validity) = (self.request.owner, held.token, held.validity());
-        let handed_over = Arc::new(AtomicBool::new(false));
+        let (orders, grip) = held.tie();
         if let Some(caller) = caller {
-            let (handed_over, holds) = (handed_over.clone(), self.request.holds.clone());
-            let granted = Granted { owner, token, validity, commands, handed_over, holds };
-            drop(caller.send(Outcome::Granted(granted)));
+            let (owner, token, holds) = (self.owner, held.token, self.holds.clone());
+            drop(caller.send(Outcome::Granted(Granted { owner, token, grip, holds })));
         }
-        Given { held, orders, handed_over }
+        Given { held, orders }
     }
 
     /// Keeps the lock until its guard releases it, completes its work or is dropped, or until it is lost.
@@ -76,7 +68,7 @@ impl Life {
     pub(super) async fn keep(&mut self, given: &mut Given, turn: &mut Option<Turn>) -> Ended {
         loop {
             let Given { held, orders, .. } = &mut *given;
-            let asker = match self.keep_until(held, next(orders)).await {
+            let asker = match self.keep_until(held, orders.next()).await {
                 Kept::Stopped(Some(Command::Renew { ttl, asked, reply })) => {
                     let outcome = match held.answered_since(asked) {
                         Some(error) => Err(error),
@@ -96,15 +88,14 @@ impl Life {
                     drop(turn.take());
                     // By then the server has ended the lease. A release before that would let the lock be granted while
                     // the guard's work goes on.
-                    let over =
-                        held.valid_until() + (with_margin(held.lease) - held.lease) + self.request.patience;
-                    let asker = self.wait_for_guard(orders, cause, over).await;
+                    let over = held.valid_until() + (with_margin(held.lease) - held.lease) + self.patience;
+                    let asker = Box::pin(self.wait_for_guard(orders, cause, over)).await;
                     return Ended::to_release(Some(cause), asker);
                 }
                 Kept::Lost(cause) => return Ended::to_release(Some(cause), None),
             };
             let lost = match self.terms.min_hold {
-                Some(least) if given.is_handed_over() => {
+                Some(least) if given.orders.guard_was_handed_over() => {
                     Box::pin(self.hold_for_min(&mut given.held, least)).await
                 }
                 _ => None,
@@ -116,7 +107,7 @@ impl Life {
     /// Keeps the slot of a lock whose work is done. Returns `None` if the slot is over, or if the lock has none: then it
     /// is released as any other lock.
     async fn completed(&mut self, held: &mut Held) -> Option<(KeptFor, Option<LossReason>)> {
-        Some(match self.complete(held, held.slot?).await {
+        Some(match self.complete(held, *held.slot.as_deref()?).await {
             Completed::Kept => (KeptFor::ItsLease, None),
             Completed::KeptUntilNow => (KeptFor::ASlotThatIsOver, None),
             Completed::Over => return None,
@@ -141,7 +132,7 @@ impl Life {
     /// one.
     async fn wait_for_guard(
         &mut self,
-        orders: &mut mpsc::UnboundedReceiver<Command>,
+        orders: &mut Orders,
         cause: LossReason,
         over: Instant,
     ) -> Option<oneshot::Sender<GivenUp>> {
@@ -149,7 +140,7 @@ impl Life {
         loop {
             tokio::select! {
                 biased;
-                order = next(orders) => match order {
+                order = orders.next() => match order {
                     Some(Command::Renew { reply, .. }) => {
                         let lost = self.at("renew", cause.to_error());
                         let _: Result<(), _> = reply.send(Err(lost));
@@ -181,7 +172,6 @@ impl Life {
     /// Renews in time, until `stop` resolves or the lock is lost.
     async fn keep_until<T>(&mut self, held: &mut Held, stop: impl Future<Output = T>) -> Kept<T> {
         let mut stop = pin!(stop);
-        let clock = self.shared.clock.clone();
         loop {
             // A guard that was told of a loss must not be told otherwise, whatever noticed the loss first.
             if let Some(cause) = self.detect_loss(held) {
@@ -196,11 +186,12 @@ impl Life {
                     None => return Kept::Stopped(order),
                 },
                 // Kept in mind, whatever else is due.
-                () = self.claim.changed() => held.make_due(clock.now()),
-                () = clock.sleep_until(wakes_at) => {}
+                () = made(&mut self.claim).changed() => held.make_due(self.now()),
+                () = self.shared.clock.sleep_until(wakes_at) => {}
             }
             let next = held.next();
-            if held.watch_at.is_some_and(|at| at <= clock.now()) && clock.now() < next {
+            if held.watch_at.is_some_and(|at| at <= self.now()) && self.now() < next {
+                let shared = self.shared.clone();
                 tokio::select! {
                     biased;
                     order = &mut stop => match self.detect_loss(held) {
@@ -209,14 +200,14 @@ impl Life {
                     },
                     () = self.watch(held) => {}
                     // The renewal does not wait for the watch.
-                    () = clock.sleep_until(next) => held.watch_at = Some(next + WATCHED_AFTER),
+                    () = shared.clock.sleep_until(next) => held.watch_at = Some(next + WATCHED_AFTER),
                 }
             }
             if self.detect_loss(held).is_none()
-                && let Some(ask) = held.due(clock.now(), self.terms.ttl)
+                && let Some(ask) = held.due(self.now(), self.terms.ttl)
             {
                 let failed = Box::pin(self.confirm(held, ask)).await.err();
-                held.failed = failed.map(|error| (clock.now(), error));
+                held.failed = failed.map(|error| (self.now(), error));
             }
         }
     }
@@ -229,10 +220,4 @@ impl Life {
         }
         held.lost()
     }
-}
-
-/// Waits for the next order; `None` if the guard is gone. Counts against the budget of its task, as tokio's own channels
-/// do: a task that takes and releases locks in memory all the time must not keep others of its thread from running.
-async fn next(orders: &mut mpsc::UnboundedReceiver<Command>) -> Option<Command> {
-    cooperative(orders.next()).await
 }

@@ -2,9 +2,9 @@
 
 use tokio::sync::oneshot;
 
-use super::held::Held;
+use super::held::{Given, Held};
 use super::keep::{Ended, KeptFor};
-use super::{GivenUp, Life, OnServer};
+use super::{GivenUp, Life, OnServer, made};
 use crate::backoff;
 use crate::clock::Instant;
 use crate::driver::{Lease, Predecessor, Release, Succession};
@@ -13,18 +13,16 @@ use crate::error::{ErrorKind, Result};
 use crate::local_queue::Turn;
 
 impl Life {
-    /// Leaves a lock to its lease, which ends with its slot. No release may follow: it would free the slot.
-    pub(super) fn leave_to_its_lease(&mut self, ended: Ended, turn: Option<Turn>) {
-        drop(turn);
-        self.on_server = OnServer::Nothing;
-        let how = if ended.lost.is_none() { GivenUp::Kept } else { GivenUp::Expired };
-        self.give_up(how, ended.asker);
-    }
-
     /// Releases the lock, or hands it over to the next task of this client. The next task gets its turn when that is done,
     /// or when the lease has ended.
-    pub(super) async fn leave(&mut self, held: Box<Held>, ended: Ended, mut turn: Option<Turn>) {
-        let last_request = held.valid_until().max(self.now() + self.request.patience);
+    pub(super) async fn leave(&mut self, given: Given, ended: Ended, mut turn: Option<Turn>) {
+        if ended.kept == KeptFor::ItsLease {
+            return self.leave_to_its_lease(ended, turn);
+        }
+        let Given { held, orders } = given;
+        // Requests of the guards are not read any more. They are answered at once, and not after the claim has left.
+        drop(orders);
+        let last_request = held.valid_until().max(self.now() + self.patience);
         let outcome = match self.pass_to_successor(&held, &ended, &mut turn).await {
             Some(released) => Some(released),
             None => self.release(last_request, |now| drop(turn.take_if(|_| now >= held.valid_until()))).await,
@@ -45,6 +43,14 @@ impl Life {
         drop(turn);
         self.give_up(how, ended.asker);
         self.settle().await;
+    }
+
+    /// Leaves a lock to its lease, which ends with its slot. No release may follow: it would free the slot.
+    fn leave_to_its_lease(&mut self, ended: Ended, turn: Option<Turn>) {
+        drop(turn);
+        self.on_server = OnServer::Nothing;
+        let how = if ended.lost.is_none() { GivenUp::Kept } else { GivenUp::Expired };
+        self.give_up(how, ended.asker);
     }
 
     /// Hands the lock over to the task of this client that waits next, in one request. Returns `None` if the lock still
@@ -69,7 +75,7 @@ impl Life {
         };
         self.shared.process.only().await;
         let mut claim = self.shared.driver.claim(successor.request());
-        match claim.succeed(&Predecessor::new(self.request.owner, self.terms.label.clone())).await {
+        match claim.succeed(&Predecessor::new(self.owner, self.terms.label.clone())).await {
             Ok(Succession::Granted { grant, others }) => {
                 self.on_server = OnServer::Nothing;
                 successor.granted(claim, grant, others);
@@ -96,7 +102,7 @@ impl Life {
         if self.on_server == OnServer::Nothing {
             return;
         }
-        self.release(self.now() + self.request.patience, |_| {}).await;
+        self.release(self.now() + self.patience, |_| {}).await;
         self.settle().await;
     }
 
@@ -132,7 +138,7 @@ impl Life {
     async fn release_once(&mut self) -> Result<Release> {
         let asked = self.now();
         self.shared.process.only().await;
-        let outcome = self.claim.release().await.map_err(|e| self.at("release", e));
+        let outcome = made(&mut self.claim).release().await.map_err(|e| self.at("release", e));
         match &outcome {
             Ok(_) => match self.on_server {
                 OnServer::InFlightUntil(at) if at > asked => {}

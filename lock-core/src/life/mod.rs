@@ -11,6 +11,7 @@ mod outcome;
 mod renew;
 mod shared;
 mod terms;
+mod tie;
 mod validity;
 
 use std::panic::AssertUnwindSafe;
@@ -21,17 +22,16 @@ use futures_util::FutureExt;
 use tokio::sync::oneshot;
 
 use crate::clock::Instant;
-use crate::driver::{Claim, HoldCount, Queueing, Request};
+use crate::driver::{Attempt, Claim, HoldCount, Queueing, Request};
 use crate::ending::LossReason;
-use crate::error::{Effect, Error};
+use crate::error::{Effect, Error, Result};
 use crate::events::Event;
 use crate::home::{CountedTask, lacking};
-use crate::local_queue::Turn;
+use crate::local_queue::{Asked, Turn};
 use crate::owner::Owner;
 
 use event_reporter::EventReporter;
-use held::Given;
-use keep::KeptFor;
+use held::{Given, Held};
 
 pub(crate) use outcome::{Answer, Command, GivenUp, Granted, Outcome};
 pub(crate) use shared::{LONGEST_PATIENCE, Shared};
@@ -50,7 +50,11 @@ struct Recipients {
 pub(crate) struct Life {
     shared: Arc<Shared>,
     terms: Arc<Terms>,
-    request: Request,
+    owner: Owner,
+    waits: Queueing,
+    /// How long each call may take.
+    patience: Duration,
+    holds: HoldCount,
     /// When the caller's wait is over.
     wait_ends: Option<Instant>,
     /// The longest ttl that the server was asked for, even if it has not answered.
@@ -58,7 +62,8 @@ pub(crate) struct Life {
     /// When the last lease that the server was asked for ends at the latest, unless a request came to it later than its
     /// answer shows.
     lease_ends_by: Instant,
-    claim: Box<dyn Claim>,
+    /// Made when this claim's turn has come. A task that waits behind others of its client has none.
+    claim: Option<Box<dyn Claim>>,
     began: Instant,
     listening: Push,
     on_server: OnServer,
@@ -93,32 +98,22 @@ impl Life {
         waits: Queueing,
         wait_ends: Option<Instant>,
     ) -> Life {
-        let owner = Owner::mint(&shared.random);
-        let request = Request {
-            name: terms.name.clone(),
-            owner,
-            mode: terms.mode,
-            ttl: terms.ttl,
-            patience: shared.patience_for(terms.ttl),
-            waits,
-            label: terms.label.clone(),
-            clock: shared.clock.clone(),
-            holds: HoldCount::default(),
-        };
-        let (began, longest_ttl) = (shared.clock.now(), terms.ttl);
-        let reporter = EventReporter::new(shared.clone(), terms.name.clone(), owner, began);
+        let (owner, began) = (Owner::mint(&shared.random), shared.clock.now());
         Life {
-            claim: shared.driver.claim(request.clone()),
+            reporter: EventReporter::new(shared.clone(), terms.name.clone(), owner, began),
+            patience: shared.patience_for(terms.ttl),
+            longest_ttl: terms.ttl,
             shared,
             terms,
-            request,
+            owner,
+            waits,
+            holds: HoldCount::default(),
             wait_ends,
-            longest_ttl,
+            claim: None,
             lease_ends_by: began,
             began,
             listening: Push::NotYet,
             on_server: OnServer::Nothing,
-            reporter,
             _counted_task: counted_task,
         }
     }
@@ -131,7 +126,9 @@ impl Life {
         let error = self.at("claim", lacking(&*panic).unwrap_or_else(cut_short));
         drop(panic);
         self.trouble("claim", &error);
-        self.on_server = OnServer::InFlightUntil(self.now() + self.request.patience);
+        if self.claim.is_some() {
+            self.on_server = OnServer::InFlightUntil(self.now() + self.patience);
+        }
         if let Some(caller) = recipients.caller.take() {
             self.answer_no(caller, Outcome::Failed(error));
         }
@@ -153,33 +150,36 @@ impl Life {
         drop(asker);
     }
 
+    /// Each part has its own room on the heap, because a claim that keeps its lock needs no room for the others.
     async fn run(&mut self, recipients: &mut Recipients) {
         self.reporter.asked();
         let Some(caller) = &mut recipients.caller else { return };
-        let (mut turn, asked) = match self.take_turn(caller).await {
-            Ok(arrived) => arrived,
-            Err(e) => return self.leave_without(&mut recipients.caller, Outcome::Failed(e), None).await,
-        };
-        let answer = match self.enter(caller, turn.as_ref(), asked).await {
+        let (mut turn, outcome) = Box::pin(self.come_in(caller)).await;
+        let refusal = match outcome {
             Outcome::NotGranted(seen) => Outcome::NotGranted(seen),
             Outcome::Failed(e) => Outcome::Failed(e),
             Outcome::Granted(held) => {
                 let given = recipients.given.insert(self.hand_over(held, recipients.caller.take()));
                 let ended = self.keep(given, &mut turn).await;
                 // From here on the work under the lock, or its time, is over.
-                if let Some(Given { held, orders, .. }) = recipients.given.take() {
-                    if ended.kept == KeptFor::ItsLease {
-                        return self.leave_to_its_lease(ended, turn);
-                    }
-                    // Requests of the guards are not read any more. They are answered at once, and not after the claim
-                    // has left.
-                    drop(orders);
-                    self.leave(held, ended, turn).await;
+                if let Some(given) = recipients.given.take() {
+                    Box::pin(self.leave(given, ended, turn)).await;
                 }
                 return;
             }
         };
-        self.leave_without(&mut recipients.caller, answer, turn).await;
+        Box::pin(self.leave_without(&mut recipients.caller, refusal, turn)).await;
+    }
+
+    /// Waits for this claim's turn, and enters.
+    async fn come_in(&mut self, caller: &mut oneshot::Sender<Answer>) -> (Option<Turn>, Outcome<Box<Held>>) {
+        let (turn, asked) = match self.take_turn(caller).await {
+            Ok(arrived) => arrived,
+            Err(e) => return (None, Outcome::Failed(e)),
+        };
+        let answered = self.make_claim(asked);
+        let outcome = Box::pin(self.enter(caller, turn.as_ref(), answered)).await;
+        (turn, outcome)
     }
 
     async fn leave_without(
@@ -193,6 +193,32 @@ impl Life {
         }
         drop(turn);
         self.withdraw().await;
+    }
+
+    /// Makes the driver's claim, or takes over the one with which the claim before this one has asked for the lock.
+    /// Returns what the server has answered to that one, and when it was asked.
+    fn make_claim(&mut self, asked: Option<Asked>) -> Option<(Instant, Result<Attempt>)> {
+        let (claim, answered) = match asked {
+            Some(Asked { claim, at, outcome }) => (claim, Some((at, outcome))),
+            None => (None, None),
+        };
+        self.claim = Some(claim.unwrap_or_else(|| self.shared.driver.claim(self.request())));
+        answered.map(|(at, outcome)| self.attempted(at, outcome))
+    }
+
+    /// Returns what the driver is asked for.
+    fn request(&self) -> Request {
+        Request {
+            name: self.terms.name.clone(),
+            owner: self.owner,
+            mode: self.terms.mode,
+            ttl: self.terms.ttl,
+            patience: self.patience,
+            waits: self.waits,
+            label: self.terms.label.clone(),
+            clock: self.shared.clock.clone(),
+            holds: self.holds.clone(),
+        }
     }
 
     /// Records what may be left on the server. An attempt that is on its way stays on its way.
@@ -219,6 +245,11 @@ impl Life {
     fn tell(&self, event: &Event<'_>) {
         self.shared.events.tell(event);
     }
+}
+
+/// Returns the driver's claim of a life whose turn has come.
+fn made(claim: &mut Option<Box<dyn Claim>>) -> &mut dyn Claim {
+    claim.as_deref_mut().expect("the claim is made when its turn comes")
 }
 
 /// Returns the error after a panic of the driver or of this crate. The panic's message is not passed on: a driver may

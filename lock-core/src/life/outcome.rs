@@ -1,13 +1,10 @@
 //! What a claim's life tells its caller, and what a guard asks of it.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use futures_channel::mpsc;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
-use super::validity::Validity;
+use super::tie::Grip;
 use crate::clock::Instant;
 use crate::driver::HoldCount;
 use crate::ending::{Completion, Ending};
@@ -44,14 +41,11 @@ pub(crate) type Answer = Outcome<Granted>;
 pub(crate) struct Granted {
     pub(crate) owner: Owner,
     pub(crate) token: FencingToken,
-    pub(crate) validity: watch::Receiver<Validity>,
-    pub(crate) commands: mpsc::UnboundedSender<Command>,
-    /// Set when a user gets the guard: `min_hold` counts only then.
-    pub(crate) handed_over: Arc<AtomicBool>,
+    pub(crate) grip: Grip,
     pub(crate) holds: HoldCount,
 }
 
-/// What a guard asks of the claim. Closing the channel asks for a release.
+/// What a guard asks of the claim. The end of the guard asks for a release.
 #[derive(Debug)]
 pub(crate) enum Command {
     Renew {

@@ -3,9 +3,9 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use super::Life;
 use super::held::{Ask, Held};
 use super::validity::{less_margin, with_margin};
+use super::{Life, made};
 use crate::backoff;
 use crate::clock::Instant;
 use crate::driver::{Renewal, Watched};
@@ -57,7 +57,7 @@ impl Life {
 
     /// Renews. Tells the guard the loss if the deadline comes before the answer, and not only when the server answers.
     pub(super) async fn renew(&mut self, held: &Held, ttl: Duration) -> Result<Renewal> {
-        let mut call = pin!(self.claim.renew(ttl));
+        let mut call = pin!(made(&mut self.claim).renew(ttl));
         let outcome = tokio::select! {
             biased;
             outcome = &mut call => outcome,
@@ -98,7 +98,7 @@ impl Life {
 
     /// Asks the server to announce a revoke at once. If it doesn't, the next renewal shows it.
     pub(super) async fn watch(&mut self, held: &mut Held) {
-        match self.claim.watch().await {
+        match made(&mut self.claim).watch().await {
             Ok(watched) => {
                 held.watch_at = None;
                 self.shared.events.listens();

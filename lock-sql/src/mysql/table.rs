@@ -142,7 +142,9 @@ impl Table for MySqlTable {
     async fn attempt(&self, call: &Call, key: &Key, request: &Request, course: Course) -> Result<Attempt> {
         let mut found = match course {
             Course::Take => self.take(call, key, request, Existence::Expected).await?,
-            Course::LookFirst => self.look(call, key).await?.map_or(Found::Nothing, Found::Row),
+            Course::LookFirst | Course::LookSeveralTimes(_) => {
+                self.look(call, key).await?.map_or(Found::Nothing, Found::Row)
+            }
         };
         loop {
             found = match found {
@@ -191,7 +193,7 @@ impl Table for MySqlTable {
         self.renewals.renew(call, Lease { key: key.clone(), owner: *owner }, ttl).await
     }
 
-    async fn release(&self, call: &Call, key: &Key, request: &Request) -> Result<Release> {
+    async fn release(&self, call: &Call, key: &Key, request: &Request, _: u32) -> Result<Release> {
         let (statements, key, owner) = (self.statements.clone(), key.clone(), request.owner);
         let answer =
             match self.pool.ask(call, Purpose::Maintain, move |_| statements.release(&key, &owner)).await {

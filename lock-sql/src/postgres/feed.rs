@@ -132,7 +132,8 @@ impl Source for Notifications {
         let payload = notification.payload();
         Ok(match (payload::revoked(payload), payload::read(payload, &self.prefix)) {
             (Some(owner), _) => Notice::Revoked(owner.to_owned()),
-            (None, Some(name)) => Notice::Released(name),
+            (None, Some((name, Some(heard)))) => Notice::ReleasedAfter(name, heard),
+            (None, Some((name, None))) => Notice::Released(name),
             (None, None) => Notice::Other,
         })
     }

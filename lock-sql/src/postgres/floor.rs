@@ -22,7 +22,7 @@ pub struct Texts {
     pub token: usize,
     /// Name, how long the mark lasts in microseconds. The table's number is in the second column of the answer.
     pub mark: Arc<str>,
-    /// Name, owner. Returns no row if the lock was not held.
+    /// Name, owner, how many releases the owner has heard. Returns no row if the lock was not held.
     pub release: Arc<str>,
 }
 
@@ -45,7 +45,8 @@ pub fn channel(table: i64) -> String {
     payload::channel(table)
 }
 
-/// Returns the payload that notifies of the release of a name.
+/// Returns the payload that notifies of the release of a name by an owner that did not wait.
 pub fn payload(name: &str) -> String {
-    name.bytes().map(|byte| format!("{byte:02x}")).collect()
+    let digits: String = name.bytes().map(|byte| format!("{byte:02x}")).collect();
+    digits + "#0"
 }

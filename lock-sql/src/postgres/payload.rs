@@ -1,5 +1,6 @@
 //! The payload of a notification, in hexadecimal digits: the lock that was released, or, behind an exclamation mark,
-//! the owner that a lock was revoked from. The payload can't be the name itself: it must be text in the database's
+//! the owner that a lock was revoked from. Behind the lock and a number sign is a decimal number: how many releases its
+//! last owner had heard while it waited. The payload can't be the name itself: it must be text in the database's
 //! encoding, and a name may contain any character.
 
 use lock_core::driver::Prefix;
@@ -15,13 +16,18 @@ pub(super) fn revoked(payload: &str) -> Option<&str> {
     payload.strip_prefix('!')
 }
 
-/// Returns the name of the lock that was released, if it has our prefix.
-pub(super) fn read(payload: &str, prefix: &Prefix) -> Option<String> {
-    let digits = payload.as_bytes().chunks(2);
+/// Returns the name of the lock that was released, if it has our prefix, and how many releases its last owner had heard;
+/// `None` if the payload does not tell that.
+pub(super) fn read(payload: &str, prefix: &Prefix) -> Option<(String, Option<u32>)> {
+    let (digits, heard) = match payload.split_once('#') {
+        Some((digits, heard)) => (digits, Some(heard.parse().ok()?)),
+        None => (payload, None),
+    };
+    let pairs = digits.as_bytes().chunks(2);
     let bytes: Option<Vec<u8>> =
-        digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect();
+        pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect();
     let key = String::from_utf8(bytes?).ok()?;
-    prefix.strip(&key).map(str::to_owned)
+    Some((prefix.strip(&key)?.to_owned(), heard))
 }
 
 #[cfg(test)]
@@ -31,10 +37,11 @@ mod tests {
     #[test]
     fn a_payload_names_a_lock_with_our_prefix() {
         let prefix = Prefix::new("a:").unwrap();
-        assert_eq!(read("613ac3a9", &prefix).as_deref(), Some("é"));
+        assert_eq!(read("613ac3a9", &prefix), Some(("é".to_owned(), None)));
+        assert_eq!(read("613ac3a9#12", &prefix), Some(("é".to_owned(), Some(12))));
         assert_eq!((revoked("!0a"), revoked("613a")), (Some("0a"), None));
-        for other in ["!613a", "62c3a9", "613", "613a", "zz", "613aff", ""] {
-            assert!(read(other, &prefix).is_none_or(|name| name.is_empty()), "{other}");
+        for other in ["!613a", "62c3a9", "613", "613a", "zz", "613aff", "", "613ac3a9#", "613ac3a9#-1"] {
+            assert!(read(other, &prefix).is_none_or(|(name, _)| name.is_empty()), "{other}");
         }
     }
 }

@@ -126,8 +126,8 @@ FROM free JOIN wanted ON wanted.name = free.name AND wanted.owner = free.owner
 WHERE l.name = free.name AND l.owner = free.owner AND l.expires > {now}
 RETURNING {now}, l.expires, wanted.place";
 
-/// Name, owner. Releases the owner's lock, or what a revoke has left in its place. Returns whether it was held until
-/// now. Notifies in the same transaction if a client waits: all transactions that notify take one lock of the server,
+/// Name, owner, how many releases the owner has heard while it waited. Releases the owner's lock, or what a revoke has left
+/// in its place. Returns whether it was held until now. Notifies in the same transaction if a client waits: all transactions that notify take one lock of the server,
 /// which a transaction without a notification doesn't take.
 ///
 /// An update skips a row that another transaction is updating or inserting for this owner: it sees the change only
@@ -148,7 +148,7 @@ unseen AS (
   RETURNING tableoid, expires, waiting > {now} AS wanted),
 released AS (SELECT * FROM seen UNION ALL SELECT * FROM unseen)
 SELECT {now}, expires = -1, wanted,
-  CASE WHEN wanted THEN pg_notify('onelock_' || tableoid, encode($1, 'hex')) IS NULL END
+  CASE WHEN wanted THEN pg_notify('onelock_' || tableoid, encode($1, 'hex') || '#' || $3::bigint) IS NULL END
 FROM released";
 
 /// Name, how long the mark lasts. Never shortens a mark, and writes nothing if enough of it is left. Returns the number

@@ -129,6 +129,12 @@ impl PostgresTable {
         self.pool.ask(call, purpose, move |_| bind(Statement::new(&text).bytes(&key))).await
     }
 
+    async fn look_for(&self, purpose: Purpose, call: &Call, key: &Key) -> Result<Option<Row>> {
+        let answer = self.ask(call, purpose, &self.statements.look, key, |look| look).await?;
+        let row = answer.rows.first().ok_or(sqlx::Error::RowNotFound).map_err(errors::reading)?;
+        read(row).map_err(errors::reading)
+    }
+
     async fn take(&self, call: &Call, key: &Key, request: &Request) -> Result<Taken> {
         let (text, key, owner) = (self.statements.take.clone(), key.clone(), *request.owner.as_bytes());
         let (ttl, label) = (whole_micros(request.ttl), request.label.clone());
@@ -189,12 +195,25 @@ impl Table for PostgresTable {
     }
 
     async fn look(&self, call: &Call, key: &Key) -> Result<Option<Row>> {
-        let answer = self.ask(call, Purpose::Maintain, &self.statements.look, key, |look| look).await?;
-        let row = answer.rows.first().ok_or(sqlx::Error::RowNotFound).map_err(errors::reading)?;
-        read(row).map_err(errors::reading)
+        self.look_for(Purpose::Maintain, call, key).await
     }
 
-    async fn attempt(&self, call: &Call, key: &Key, request: &Request, _: Course) -> Result<Attempt> {
+    async fn attempt(&self, call: &Call, key: &Key, request: &Request, course: Course) -> Result<Attempt> {
+        let looks = match course {
+            Course::LookSeveralTimes(times) => times.get(),
+            // The statement looks first.
+            Course::Take | Course::LookFirst => 0,
+        };
+        for _ in 0..looks {
+            // As an attempt that finds the lock held: it must leave a connection for renewals.
+            let shown = self.look_for(Purpose::Acquire, call, key).await.map_err(Error::not_applied)?;
+            match shown {
+                Some(row) if row.left.is_some() && !row.is_held_by(&request.owner) => {
+                    return Ok(Attempt::Busy(row.into_busy()));
+                }
+                _ => {}
+            }
+        }
         loop {
             return Ok(match self.take(call, key, request).await? {
                 Taken::Granted { token, left, table } => {
@@ -224,9 +243,9 @@ impl Table for PostgresTable {
         self.renewals.renew(call, Lease { key: key.clone(), owner: *owner }, ttl).await
     }
 
-    async fn release(&self, call: &Call, key: &Key, request: &Request) -> Result<Release> {
+    async fn release(&self, call: &Call, key: &Key, request: &Request, heard: u32) -> Result<Release> {
         let owner = *request.owner.as_bytes();
-        let release = move |release: Statement| release.bytes(&owner);
+        let release = move |release: Statement| release.bytes(&owner).number(i64::from(heard));
         let answer = self.ask(call, Purpose::Maintain, &self.statements.release, key, release).await?;
         self.sweep.after_a_release(call.clock(), || self.rows());
         let Some(row) = answer.rows.first() else { return Ok(Release::NotHeld) };

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use lock_core::driver::{Call, Context, Feed, Prefix, Subscription};
+use lock_core::driver::{Call, Context, Feed, Prefix, Standing, Subscription};
 use lock_core::{Clock, Instant, Name, Owner, Result};
 
 use super::feed::{ListenedTable, LocksTable, Notifications};
@@ -95,6 +95,14 @@ impl Waiter {
 impl Listener for Waiter {
     async fn woken(&self) {
         self.listening.woken().await;
+    }
+
+    fn heard(&self) -> u32 {
+        self.listening.heard()
+    }
+
+    fn quarters_in_front(&self) -> u32 {
+        self.listening.standing().map_or(0, Standing::quarters_in_front)
     }
 
     async fn refresh_mark(&self, call: &Call) {

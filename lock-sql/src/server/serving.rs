@@ -3,10 +3,8 @@
 //! The future of a statement must never be dropped half-way: sqlx would leave the connection between two messages. So
 //! the statement does not run in its caller's future, which may be dropped, or put aside without being polled.
 
-use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use lock_core::driver::Call;
@@ -14,7 +12,6 @@ use lock_core::{Effect, Result};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use super::alarm::Alarm;
 use super::dialect::{Answer, Dialect};
 use super::line::Purpose;
 use super::link::{Link, Moment, Ran};
@@ -60,12 +57,10 @@ impl<D: Dialect> Job<D> {
 
 /// Answers requests. Ends with the pool.
 async fn work<D: Dialect>(first: Job<D>) {
-    let (mut alarm, mut next) = (Alarm::default(), Ok(first));
+    let mut next = Ok(first);
     while let Ok(job) = next {
-        let rest = Serving { shared: job.shared, purpose: Some(job.purpose), link: None }
-            .answer_all(job.request, &mut alarm)
-            .await;
-        next = rest.await;
+        let serving = Serving { shared: job.shared, purpose: Some(job.purpose), link: None };
+        next = serving.answer_all(job.request).await.await;
     }
 }
 
@@ -80,10 +75,10 @@ struct Serving<D: Dialect> {
 
 impl<D: Dialect> Serving<D> {
     /// Answers `request` and those that wait, and returns what brings this task its next job.
-    async fn answer_all(mut self, request: Request<D>, alarm: &mut Alarm) -> oneshot::Receiver<Job<D>> {
+    async fn answer_all(mut self, request: Request<D>) -> oneshot::Receiver<Job<D>> {
         let mut request = request;
         loop {
-            let reply = self.answer(request, alarm).await;
+            let reply = self.answer(request).await;
             let next = self.next();
             // The connection is there for others before the caller goes on: otherwise its next request would open one.
             if let Some((reply, outcome)) = reply {
@@ -98,7 +93,7 @@ impl<D: Dialect> Serving<D> {
     }
 
     /// Returns the reply, unless the caller has it, or has gone.
-    async fn answer(&mut self, request: Request<D>, alarm: &mut Alarm) -> Option<(Reply<D>, Outcome<D>)> {
+    async fn answer(&mut self, request: Request<D>) -> Option<(Reply<D>, Outcome<D>)> {
         // The caller has gone while it waited. Nothing is sent.
         if request.reply.is_closed() {
             return None;
@@ -112,7 +107,7 @@ impl<D: Dialect> Serving<D> {
         };
         let Request { call, make, reply } = request;
         let mut reply = Some(reply);
-        let ran = run(&mut link, &call, &make, alarm, &mut reply).await?;
+        let ran = run(&mut link, &call, &make, &mut reply).await?;
         let outcome = self.keep(link, ran);
         Some((reply?, outcome))
     }
@@ -163,20 +158,10 @@ async fn run<D: Dialect>(
     link: &mut Link<D>,
     call: &Call,
     make: &(impl Fn(Moment) -> D::Statement + Sync),
-    alarm: &mut Alarm,
     reply: &mut Option<Reply<D>>,
 ) -> Option<Ran<D::Row>> {
     let mut running = pin!(link.run(call, make));
-    let mut over = pin!(alarm.ring_at(call.clock(), call.ends()));
-    let in_time = poll_fn(|context| {
-        // The alarm is polled in any case, so that it stays set.
-        let over = over.as_mut().poll(context);
-        match running.as_mut().poll(context) {
-            Poll::Ready(ran) => Poll::Ready(Some(ran)),
-            Poll::Pending => over.map(|()| None),
-        }
-    });
-    if let Some(ran) = in_time.await {
+    if let Some(ran) = call.within(running.as_mut()).await {
         return Some(ran);
     }
     drop(reply.take().map(|reply| reply.send(Err(call.out_of_time(Effect::Unknown)))));

@@ -203,7 +203,7 @@ impl Table for SqliteTable {
         answer.rows.first().map_or(Ok(None), |row| left(row, 0, answer.now))
     }
 
-    async fn release(&self, call: &Call, key: &Key, request: &Request) -> Result<Release> {
+    async fn release(&self, call: &Call, key: &Key, request: &Request, _: u32) -> Result<Release> {
         let (key, owner, boot) = (key.clone(), *request.owner.as_bytes(), self.time.boot());
         let answer = self
             .writes

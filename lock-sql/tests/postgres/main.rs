@@ -131,6 +131,7 @@ rules! {
     wakes {
         a_release_and_a_revoke_wake_listeners,
         a_release_without_waiters_sends_no_notification,
+        waiters_count_releases_and_those_that_came_first_ask_first,
         a_mark_is_kept_up_and_never_shortened,
         a_table_is_heard_by_whatever_name,
         a_broken_feed_is_restored_and_all_claims_look,

@@ -176,7 +176,7 @@ pub(crate) fn it_wakes_no_waiter_and_the_release_after_it_does() -> Outcome {
         let none = tokio::time::timeout(Duration::from_millis(100), listener.recv()).await;
         assert!(none.is_err(), "{none:?}");
         assert_eq!(after.release().await.unwrap(), Release::Released { others: Some(true) });
-        assert_eq!(listener.recv().await.unwrap().payload(), "61");
+        assert_eq!(listener.recv().await.unwrap().payload(), "61#0");
         // A mark that has ended counts no more.
         let (_, named, _) = held(&client, "a").await;
         site.execute("UPDATE TABLE_ SET waiting = waiting - 20000000").await;

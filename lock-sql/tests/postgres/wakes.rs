@@ -89,9 +89,71 @@ pub(crate) fn a_release_without_waiters_sends_no_notification() -> Outcome {
         holder.release().await.unwrap();
         // Notifications arrive in their order, so there was none before this one.
         let first = listener.recv().await.unwrap();
-        assert_eq!(first.payload(), "61");
+        assert_eq!(first.payload(), "61#0");
         let more = tokio::time::timeout(Duration::from_millis(100), listener.recv()).await;
         assert!(more.is_err(), "{more:?}");
+    })
+}
+
+/// Returns on how many connections the last statement was a look, which takes nothing.
+async fn have_looked(site: &Site) -> i64 {
+    let looks = "SELECT count(*) FROM pg_stat_activity
+        WHERE pid <> pg_backend_pid() AND query LIKE '%LEFT JOIN%TABLE_\"%' AND query NOT LIKE '%INSERT%'";
+    site.number(looks).await
+}
+
+pub(crate) fn waiters_count_releases_and_those_that_came_first_ask_first() -> Outcome {
+    run(async {
+        let site = Site::new();
+        let (ours, theirs) = (site.client().await, site.client().await);
+        let channel = format!("onelock_{}", site.number("SELECT 'TABLE_'::regclass::oid::bigint").await);
+        let pool = sqlx::postgres::PgPoolOptions::new().max_connections(1).connect_lazy_with(site.options());
+        let mut listener = PgListener::connect_with(&pool).await.unwrap();
+        let mut holder = claim(&theirs, "a");
+        granted(&mut holder).await;
+        let mut waiter = claim(&ours, "a");
+        busy(&mut waiter).await;
+        waiter.listen().await.unwrap();
+        let release_of_one_that_heard = async |heard: u32| {
+            site.execute(&format!("SELECT pg_notify('{channel}', '61#{heard}')")).await;
+        };
+
+        // The first release that it hears, and the last owner had heard eight: most of the others came before it.
+        release_of_one_that_heard(8).await;
+        woken("the release wakes the waiter", &mut waiter).await;
+        busy(&mut waiter).await;
+        assert_eq!(have_looked(&site).await, 1, "it looks, and finds the lock held");
+        busy(&mut waiter).await;
+        assert_eq!(have_looked(&site).await, 0, "without another release it asks");
+
+        // The eighth.
+        for _ in 0..7 {
+            release_of_one_that_heard(8).await;
+            woken("each release wakes the waiter", &mut waiter).await;
+        }
+        busy(&mut waiter).await;
+        assert_eq!(have_looked(&site).await, 0, "it is its turn: it asks at once");
+
+        // Those in front have gone: it looks, and then takes what is free.
+        let mut late = claim(&ours, "a");
+        busy(&mut late).await;
+        late.listen().await.unwrap();
+        release_of_one_that_heard(8).await;
+        woken("the release wakes a waiter", &mut late).await;
+        site.execute("UPDATE TABLE_ SET owner = '', expires = -1").await;
+        granted(&mut late).await;
+        drop(waiter);
+
+        listener.listen(&channel).await.unwrap();
+        let mut next = claim(&theirs, "a");
+        busy(&mut next).await;
+        next.listen().await.unwrap();
+        late.release().await.unwrap();
+        assert_eq!(
+            listener.recv().await.unwrap().payload(),
+            "61#1",
+            "the owner that waited tells what it has heard"
+        );
     })
 }
 

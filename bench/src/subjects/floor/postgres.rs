@@ -149,7 +149,8 @@ impl Calls for Statements {
     }
 
     async fn release(&self, owner: &mut Vec<u8>) -> Outcome<()> {
-        let rows = self.ask(self.statement(&self.shared.texts.release).bind(owner.clone())).await?;
+        let rows =
+            self.ask(self.statement(&self.shared.texts.release).bind(owner.clone()).bind(0_i64)).await?;
         match rows.first() {
             Some(row) if row.try_get(1)? => Ok(()),
             _ => Err("the floor's lock was not released".into()),

@@ -37,7 +37,7 @@ pub(in crate::subjects) enum Enough {
 }
 
 /// By how much the proposed token is above the clocks, as in lock-redlock.
-const MARGIN: Duration = Duration::from_millis(50);
+const MARGIN: Duration = Duration::from_millis(20);
 
 impl Floor {
     pub(in crate::subjects) async fn connect(url: &str, enough: Enough) -> Outcome<Floor> {

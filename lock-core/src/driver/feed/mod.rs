@@ -212,7 +212,8 @@ impl Listeners {
     fn wake(&self, notice: &Notice) {
         match notice {
             Notice::Released(name) | Notice::Moved(name) => self.waiters.wake(name),
-            Notice::ReleasedAmong(name, waiters) => self.waiters.wake_among(name, Some(*waiters)),
+            Notice::ReleasedAmong(name, waiters) => self.waiters.wake_among(name, *waiters),
+            Notice::ReleasedAfter(name, heard) => self.waiters.wake_after(name, *heard),
             Notice::Revoked(owner) => self.holders.wake(owner),
             Notice::Other => {}
         }

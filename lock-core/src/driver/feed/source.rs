@@ -116,6 +116,8 @@ pub enum Notice {
     Released(String),
     /// The same. So many clients wait for it, this one included.
     ReleasedAmong(String, u32),
+    /// The same. Its last owner had heard so many releases while it waited for it.
+    ReleasedAfter(String, u32),
     /// A lock was taken from this owner, which is shown as [`Owner`](crate::Owner) shows itself.
     Revoked(String),
     /// The lock with this name may have gone to another server: this one has ended the topics of its waiters. The feed

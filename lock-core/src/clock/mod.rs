@@ -1,5 +1,8 @@
 //! The only clock of a client. It counts suspend, and it is passed in, so that a simulation can control it.
 
+mod sleep;
+mod timer_queue;
+
 use std::fmt;
 use std::ops::Add;
 use std::pin::Pin;
@@ -7,9 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use crate::os;
+
+use sleep::Sleep;
+use timer_queue::TimerQueue;
 
 /// A moment on one client's clock. Moments of different clients are not comparable.
 ///
@@ -81,18 +88,23 @@ pub trait Time: fmt::Debug + Send + Sync + 'static {
 /// let options = Options::default().clock(Clock::tokio());
 /// ```
 #[derive(Clone, Debug)]
-pub struct Clock {
+pub struct Clock(Arc<Parts>);
+
+#[derive(Debug)]
+struct Parts {
     time: Arc<dyn Time>,
     timers: Timers,
     /// Notified when time was seen to jump ahead of the timers, as it does after a suspend.
     jumps: Arc<Notify>,
+    /// Where those wait who sleep by the clock of a client. Without it, each has a timer of its own.
+    queue: Option<TimerQueue>,
 }
 
 impl Clock {
     /// Returns the operating system's clock: `CLOCK_BOOTTIME` on Linux, because an ordinary monotonic clock stands
     /// still while a laptop or a virtual machine sleeps, and the server's clock doesn't.
     pub fn system() -> Clock {
-        Clock { timers: Timers::OfTokio, ..Clock::new(System) }
+        Clock::of(Arc::new(System), Timers::OfTokio)
     }
 
     /// Returns the clock of tokio's runtimes, for tests: it stands still while `tokio::time::pause` is in effect, and
@@ -116,24 +128,36 @@ impl Clock {
     /// # }
     /// ```
     pub fn tokio() -> Clock {
-        Clock { timers: Timers::OfTokio, ..Clock::new(Tokio::new()) }
+        Clock::of(Arc::new(Tokio::new()), Timers::OfTokio)
     }
 
     /// Makes a clock that shows the time of `time`.
     pub fn new(time: impl Time) -> Clock {
-        Clock { time: Arc::new(time), timers: Timers::OfTheTime, jumps: Arc::default() }
+        Clock::of(Arc::new(time), Timers::OfTheTime)
+    }
+
+    fn of(time: Arc<dyn Time>, timers: Timers) -> Clock {
+        Clock(Arc::new(Parts { time, timers, jumps: Arc::default(), queue: None }))
+    }
+
+    /// Returns the same clock with a timer queue for one client, whose task runs on `runtime` until the last clone of
+    /// the clock is dropped.
+    pub(crate) fn with_queue(&self, runtime: &Handle) -> Clock {
+        let Parts { time, timers, jumps, .. } = &*self.0;
+        let queue = Some(TimerQueue::start(runtime, self.clone()));
+        Clock(Arc::new(Parts { time: time.clone(), timers: *timers, jumps: jumps.clone(), queue }))
     }
 
     /// Makes a timer if the clock's timers are tokio's. Panics, as tokio does, if the runtime has none.
     pub(crate) fn probe(&self) {
-        if let Timers::OfTokio = self.timers {
-            drop(self.time.timer(Duration::ZERO));
+        if let Timers::OfTokio = self.0.timers {
+            drop(self.0.time.timer(Duration::ZERO));
         }
     }
 
     /// Returns the current moment.
     pub fn now(&self) -> Instant {
-        self.time.now()
+        self.0.time.now()
     }
 
     /// Waits until `at`, also if that moment came while the machine was suspended.
@@ -141,17 +165,24 @@ impl Clock {
     /// # Cancel safety
     ///
     /// Cancel safe.
-    pub async fn sleep_until(&self, at: Instant) {
+    pub fn sleep_until(&self, at: Instant) -> impl Future<Output = ()> + Send {
+        match &self.0.queue {
+            Some(queue) => Sleep::in_queue(queue.sleep_until(self, at)),
+            None => Sleep::alone(self.sleep_alone(at)),
+        }
+    }
+
+    async fn sleep_alone(&self, at: Instant) {
         loop {
             // Made before the clock is read, so that it sees every jump from here on.
-            let jump = self.jumps.notified();
+            let jump = self.0.jumps.notified();
             let left = at.since(self.now());
             if left.is_zero() {
                 return;
             }
             tokio::select! {
                 biased;
-                () = self.time.timer(left.min(LONGEST_TIMER)) => {}
+                () = self.0.time.timer(left.min(LONGEST_TIMER)) => {}
                 () = jump => {}
             }
         }
@@ -177,37 +208,38 @@ impl Clock {
 
     /// Returns what `future` returns within `limit`; otherwise `None`. Then `future` has been dropped.
     ///
-    /// Meant for the time limit of a call. If the machine is suspended in between, this may return later.
+    /// Meant for the time limit of a call. By a clock that is no client's, this may return later if the machine is suspended
+    /// in between.
     ///
     /// # Cancel safety
     ///
     /// Cancel safe if `future` is.
     pub async fn timeout<F: Future>(&self, limit: Duration, future: F) -> Option<F::Output> {
+        self.before(self.now() + limit, future).await
+    }
+
+    /// Does the same with the moment at which the limit is reached.
+    pub(crate) async fn before<F: Future>(&self, end: Instant, future: F) -> Option<F::Output> {
+        let over = match &self.0.queue {
+            Some(queue) => Sleep::in_queue(queue.sleep_until(self, end)),
+            None => Sleep::alone(self.0.time.timer(end.since(self.now()).min(LONGEST_TIMER))),
+        };
         tokio::select! {
             biased;
             out = future => Some(out),
-            () = self.in_pieces(limit) => None,
-        }
-    }
-
-    /// Waits for `limit`, with a timer of its own for its beginning.
-    async fn in_pieces(&self, limit: Duration) {
-        let first = limit.min(BEGINNING);
-        self.time.timer(first).await;
-        if limit > first {
-            self.time.timer((limit - first).min(LONGEST_TIMER)).await;
+            () = over => None,
         }
     }
 
     /// Waits for `step`. If time has jumped ahead in the meantime, wakes every sleeper and returns by how much.
     pub(crate) async fn watch(&self, step: Duration) -> Option<Duration> {
         let before = self.now();
-        self.time.timer(step).await;
+        self.0.time.timer(step).await;
         let late = self.now().since(before + step);
         // A busy executor is late too; waking all sleepers for that is harmless.
         let jumped = late > step;
         if jumped {
-            self.jumps.notify_waiters();
+            self.0.jumps.notify_waiters();
         }
         jumped.then_some(late)
     }
@@ -224,11 +256,6 @@ enum Timers {
 
 /// The longest single timer; longer sleeps are chained.
 const LONGEST_TIMER: Duration = Duration::from_secs(24 * 3600);
-
-/// How long the first timer of a call's time limit is. While a call has just begun, the runtime then sleeps for no longer.
-/// A timer that is made for a later moment, as for a lock that has just been granted, need not wake the runtime up: that
-/// would be a system call for each lock.
-const BEGINNING: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 struct System;

@@ -1,0 +1,280 @@
+//! A timer queue: when to wake which sleeper of a client. One timer serves them all.
+//!
+//! Most calls are answered, and most locks are released, long before their time is over. A timer of the runtime for each
+//! of them would be made, set and taken back every time, would wake the runtime up to set it, and would take four times
+//! the memory.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+use super::{Clock, Instant};
+
+/// A timer queue, and its task, which ends when this value is dropped.
+#[derive(Debug)]
+pub(super) struct TimerQueue {
+    queue: Arc<Queue>,
+    task: AbortHandle,
+}
+
+#[derive(Debug)]
+struct Queue {
+    entries: Mutex<Entries>,
+    /// Notified when the first entry comes sooner than the task's timer.
+    sooner: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    wakers: BTreeMap<Place, Waker>,
+    last: u64,
+    task: Sleeps,
+}
+
+/// The place of an entry: its moment, and a number that no other entry has.
+type Place = (Instant, NonZeroU64);
+
+/// What the task of a queue waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Sleeps {
+    /// The next entry.
+    #[default]
+    Untimed,
+    /// This moment, or an entry that comes sooner.
+    Until(Instant),
+    /// Nothing: it has ended with its runtime.
+    NeverAgain,
+}
+
+impl TimerQueue {
+    /// Makes a timer queue by `clock`, whose task runs on `runtime`.
+    pub(super) fn start(runtime: &Handle, clock: Clock) -> TimerQueue {
+        let queue = Arc::new(Queue { entries: Mutex::default(), sooner: Notify::new() });
+        let timekeeper = Timekeeper { clock, queue: queue.clone() };
+        let task = runtime.spawn(timekeeper.run()).abort_handle();
+        TimerQueue { queue, task }
+    }
+
+    /// Waits until `at` by this clock. Resolves at once if the runtime of the queue has ended.
+    pub(super) fn sleep_until<'a>(&'a self, clock: &'a Clock, at: Instant) -> Sleep<'a> {
+        Sleep { clock, queue: &self.queue, at, number: None }
+    }
+}
+
+impl Drop for TimerQueue {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// A sleeper. Its entry is in the queue until it is dropped, or until it was woken.
+pub(super) struct Sleep<'a> {
+    clock: &'a Clock,
+    queue: &'a Queue,
+    at: Instant,
+    number: Option<NonZeroU64>,
+}
+
+impl Future for Sleep<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.clock.now() >= self.at {
+            return Poll::Ready(());
+        }
+        self.number = self.queue.set(self.at, self.number, context.waker());
+        match self.number {
+            Some(_) => Poll::Pending,
+            None => Poll::Ready(()),
+        }
+    }
+}
+
+impl Drop for Sleep<'_> {
+    fn drop(&mut self) {
+        let Some(number) = self.number else { return };
+        let waker = self.queue.entries().wakers.remove(&(self.at, number));
+        // Not under the lock: it may be the last of a claim, which has other sleepers.
+        drop(waker);
+    }
+}
+
+impl Queue {
+    /// Adds an entry that wakes `waker`, or gives the entry of this number this waker. Returns the entry's number;
+    /// `None` if no task wakes sleepers any more.
+    fn set(&self, at: Instant, number: Option<NonZeroU64>, waker: &Waker) -> Option<NonZeroU64> {
+        let mut entries = self.entries();
+        if entries.task == Sleeps::NeverAgain {
+            return None;
+        }
+        let number = number.unwrap_or_else(|| {
+            entries.last += 1;
+            NonZeroU64::MIN.saturating_add(entries.last)
+        });
+        let before = match entries.wakers.get(&(at, number)) {
+            Some(known) if known.will_wake(waker) => None,
+            _ => entries.wakers.insert((at, number), waker.clone()),
+        };
+        let task_is_late = !matches!(entries.task, Sleeps::Until(until) if until <= at);
+        if task_is_late {
+            entries.task = Sleeps::Until(at);
+        }
+        drop(entries);
+        // Not under the lock, as in `drop`.
+        drop(before);
+        if task_is_late {
+            self.sooner.notify_one();
+        }
+        Some(number)
+    }
+
+    /// Wakes the sleepers whose time has come. Returns the moment of the first entry that remains.
+    fn wake_due(&self, now: Instant) -> Option<Instant> {
+        let mut entries = self.entries();
+        let later = entries.wakers.split_off(&(now, NonZeroU64::MAX));
+        let due = std::mem::replace(&mut entries.wakers, later);
+        let next = entries.wakers.first_key_value().map(|((at, _), _)| *at);
+        entries.task = next.map_or(Sleeps::Untimed, Sleeps::Until);
+        drop(entries);
+        // Not under the lock: what is woken may set or drop an entry.
+        due.into_values().for_each(Waker::wake);
+        next
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        // Nothing that can panic runs under this lock.
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The task of a timer queue. If it is dropped with its runtime, it wakes all sleepers: claims of a runtime that has
+/// ended have to end, too.
+struct Timekeeper {
+    /// Has no queue itself.
+    clock: Clock,
+    queue: Arc<Queue>,
+}
+
+impl Timekeeper {
+    async fn run(self) {
+        let Timekeeper { clock, queue } = &self;
+        loop {
+            match queue.wake_due(clock.now()) {
+                Some(next) => {
+                    tokio::select! {
+                        biased;
+                        () = queue.sooner.notified() => {}
+                        () = clock.sleep_alone(next) => {}
+                    }
+                }
+                None => queue.sooner.notified().await,
+            }
+        }
+    }
+}
+
+impl Drop for Timekeeper {
+    fn drop(&mut self) {
+        let mut entries = self.queue.entries();
+        entries.task = Sleeps::NeverAgain;
+        let wakers = std::mem::take(&mut entries.wakers);
+        drop(entries);
+        wakers.into_values().for_each(Waker::wake);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::task::Wake;
+    use std::time::Duration;
+
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// Returns a clock with a queue, and the queue.
+    fn start() -> (Clock, Arc<Queue>) {
+        let clock = Clock::tokio().with_queue(&Handle::current());
+        let queue = clock.0.queue.as_ref().map(|of| of.queue.clone());
+        (clock, queue.expect("it was made with one"))
+    }
+
+    fn poll<F: Future<Output = ()>>(sleep: Pin<&mut F>) -> Poll<()> {
+        sleep.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_sleeper_is_woken_at_its_moment() {
+        let (clock, _) = start();
+        let began = clock.now();
+        let ended = |after: u32| {
+            let clock = &clock;
+            async move {
+                clock.sleep_until(began + after * MS).await;
+                clock.now().since(began)
+            }
+        };
+        // The later one is set first, so that the second has to make the timer ring sooner.
+        let (late, soon, now) = tokio::join!(ended(900), ended(30), ended(0));
+        for (ended, after) in [(late, 900), (soon, 30), (now, 0)] {
+            assert!(ended >= after * MS && ended <= (after + 2) * MS, "{ended:?} of {after}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sleeper_that_has_gone_leaves_no_entry() {
+        let (clock, queue) = start();
+        for _ in 0..3 {
+            let mut sleep = pin!(clock.sleep_until(clock.now() + MS));
+            assert!(poll(sleep.as_mut()).is_pending() && poll(sleep.as_mut()).is_pending());
+            assert_eq!(queue.entries().wakers.len(), 1);
+        }
+        assert_eq!(queue.entries().wakers.len(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn later_entries_do_not_wake_the_task() {
+        let (clock, queue) = start();
+        let first = clock.now() + 200 * MS;
+        let mut sleep = Box::pin(clock.sleep_until(first));
+        assert!(poll(sleep.as_mut()).is_pending());
+        tokio::task::yield_now().await;
+        drop(sleep);
+        for _ in 0..20 {
+            let mut sleep = pin!(clock.sleep_until(clock.now() + 200 * MS));
+            assert!(poll(sleep.as_mut()).is_pending());
+            assert_eq!(queue.entries().task, Sleeps::Until(first), "it is set for the first entry");
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[test]
+    fn the_end_of_the_runtime_wakes_all_sleepers_and_lets_none_sleep() {
+        struct Woken(AtomicBool);
+        impl Wake for Woken {
+            fn wake(self: Arc<Self>) {
+                self.0.store(true, Ordering::SeqCst);
+            }
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (clock, _) = runtime.block_on(async { start() });
+        let woken = Arc::new(Woken(false.into()));
+        let waker = Waker::from(woken.clone());
+        let mut context = Context::from_waker(&waker);
+        let late = clock.now() + 3_600_000 * MS;
+        assert!(pin!(clock.sleep_until(late)).poll(&mut context).is_pending());
+        let mut sleep = pin!(clock.sleep_until(late));
+        assert!(sleep.as_mut().poll(&mut context).is_pending());
+        drop(runtime);
+        assert!(woken.0.load(Ordering::SeqCst));
+        assert!(sleep.poll(&mut context).is_ready());
+    }
+}

@@ -1,0 +1,300 @@
+//! The tie between a claim and its guard: what the claim tells, and what the guard asks for.
+//!
+//! It is one small allocation, because every held lock has one. A channel for each direction takes four times the memory.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use tokio::sync::Notify;
+use tokio::task::coop::cooperative;
+
+use super::outcome::Command;
+use super::validity::Validity;
+use crate::ending::LossReason;
+
+/// What tells the guard until when its lock is certain. When it is dropped, no claim keeps the lock any more.
+#[derive(Debug)]
+pub(super) struct Teller(Arc<Tie>);
+
+/// What the guard asks its claim for. When it is dropped, what was asked for is not answered, and the guard can't ask
+/// any more.
+#[derive(Debug)]
+pub(super) struct Orders(Arc<Tie>);
+
+/// The guard's end of the tie. When it is dropped, the claim releases the lock.
+#[derive(Debug)]
+pub(crate) struct Grip(Arc<Tie>);
+
+#[derive(Debug)]
+struct Tie {
+    state: Mutex<State>,
+    /// Notified when the claim has told something.
+    told: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    validity: Validity,
+    claim: End,
+    guard: End,
+    /// Whether a user has had the guard.
+    handed_over: bool,
+    orders: VecDeque<Command>,
+    /// Whether the claim still reads orders.
+    takes_orders: End,
+    /// What wakes the claim that waits for an order.
+    waits: Option<Waker>,
+}
+
+/// Whether one end of the tie is still there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    There,
+    Gone,
+}
+
+impl Teller {
+    pub(super) fn new(validity: Validity) -> Teller {
+        let (there, handed_over, orders) = (End::There, false, VecDeque::new());
+        let state = State {
+            validity,
+            claim: there,
+            guard: there,
+            handed_over,
+            orders,
+            takes_orders: there,
+            waits: None,
+        };
+        Teller(Arc::new(Tie { state: Mutex::new(state), told: Notify::new() }))
+    }
+
+    /// Returns the other ends, for the claim and its one guard.
+    pub(super) fn ends(&self) -> (Orders, Grip) {
+        (Orders(self.0.clone()), Grip(self.0.clone()))
+    }
+
+    /// Returns what was told last.
+    pub(super) fn validity(&self) -> Validity {
+        self.0.state().validity
+    }
+
+    pub(super) fn tell(&self, validity: Validity) {
+        self.0.state().validity = validity;
+        self.0.told.notify_waiters();
+    }
+}
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        self.0.state().claim = End::Gone;
+        self.0.told.notify_waiters();
+    }
+}
+
+impl Orders {
+    /// Waits for the next order; `None` if the guard is gone. Cancel safe.
+    ///
+    /// Counts against the budget of its task, as tokio's channels do: a task that takes and releases locks in memory all
+    /// the time must not keep others of its thread from running.
+    pub(super) async fn next(&mut self) -> Option<Command> {
+        cooperative(poll_fn(|context| self.poll_next(context))).await
+    }
+
+    fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<Command>> {
+        let mut state = self.0.state();
+        match (state.orders.pop_front(), state.guard) {
+            (None, End::There) => {}
+            (order, _) => return Poll::Ready(order),
+        }
+        if !state.waits.as_ref().is_some_and(|known| known.will_wake(context.waker())) {
+            let before = state.waits.replace(context.waker().clone());
+            drop(state);
+            drop(before);
+        }
+        Poll::Pending
+    }
+
+    /// Returns whether a user has had the guard. It does not count if the caller went away, or got only some of several
+    /// locks.
+    pub(super) fn guard_was_handed_over(&self) -> bool {
+        self.0.state().handed_over
+    }
+}
+
+impl Drop for Orders {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.takes_orders = End::Gone;
+        let (unread, waits) = (std::mem::take(&mut state.orders), state.waits.take());
+        drop(state);
+        // Not under the lock: a caller that waits for an answer is woken.
+        drop((unread, waits));
+    }
+}
+
+/// The claim does not read orders any more.
+#[derive(Debug)]
+pub(crate) struct NotTaken;
+
+impl Grip {
+    /// Asks the claim. A command that is not read is dropped, and with it what its answer was to be sent to.
+    pub(crate) fn ask(&self, command: Command) -> Result<(), NotTaken> {
+        let mut state = self.0.state();
+        if state.takes_orders == End::Gone {
+            drop(state);
+            drop(command);
+            return Err(NotTaken);
+        }
+        state.orders.push_back(command);
+        let waits = state.waits.take();
+        drop(state);
+        if let Some(claim) = waits {
+            claim.wake();
+        }
+        Ok(())
+    }
+
+    /// Returns what the claim has told last.
+    pub(crate) fn validity(&self) -> Validity {
+        self.0.state().validity
+    }
+
+    /// Returns whether no claim keeps the lock any more.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.0.state().claim == End::Gone
+    }
+
+    /// Waits for the loss that the claim tells; [`RuntimeEnded`](LossReason::RuntimeEnded) if no claim tells it any
+    /// more. Cancel safe.
+    pub(crate) async fn lost(&self) -> LossReason {
+        loop {
+            // Made before the look, so that it misses nothing that is told from here on.
+            let told = self.0.told.notified();
+            if let Some(lost) = self.told_loss() {
+                return lost;
+            }
+            told.await;
+        }
+    }
+
+    /// Resolves when the claim has told something since this call. Cancel safe.
+    pub(crate) fn told(&self) -> impl Future<Output = ()> {
+        self.0.told.notified()
+    }
+
+    /// Marks that a user has the guard.
+    pub(crate) fn mark_handed_over(&self) {
+        self.0.state().handed_over = true;
+    }
+
+    fn told_loss(&self) -> Option<LossReason> {
+        let state = self.0.state();
+        state.validity.lost.or_else(|| (state.claim == End::Gone).then_some(LossReason::RuntimeEnded))
+    }
+}
+
+impl Drop for Grip {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.guard = End::Gone;
+        let waits = state.waits.take();
+        drop(state);
+        if let Some(claim) = waits {
+            claim.wake();
+        }
+    }
+}
+
+impl Tie {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing that can panic runs under this lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::time::Duration;
+
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::clock::Instant;
+
+    fn valid_until(secs: u64) -> Validity {
+        Validity::new(Instant::from_origin(Duration::from_secs(secs)), None)
+    }
+
+    fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+        future.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[tokio::test]
+    async fn orders_come_in_their_order_and_then_the_end_of_the_guard() {
+        let teller = Teller::new(valid_until(1));
+        let (mut orders, grip) = teller.ends();
+        for _ in 0..2 {
+            let (asker, _) = oneshot::channel();
+            grip.ask(Command::Release(asker)).unwrap();
+        }
+        drop(grip);
+        for _ in 0..2 {
+            assert!(matches!(orders.next().await, Some(Command::Release(_))));
+        }
+        assert!(orders.next().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn an_order_wakes_the_claim_that_waits_and_so_does_the_end_of_the_guard() {
+        let teller = Teller::new(valid_until(1));
+        let (mut orders, grip) = teller.ends();
+        let claim =
+            tokio::spawn(async move { (orders.next().await.is_some(), orders.next().await.is_none()) });
+        tokio::task::yield_now().await;
+        let (asker, _) = oneshot::channel();
+        grip.ask(Command::Complete(asker)).unwrap();
+        tokio::task::yield_now().await;
+        drop(grip);
+        assert_eq!(claim.await.unwrap(), (true, true));
+    }
+
+    #[tokio::test]
+    async fn an_order_that_is_not_read_is_answered_with_the_end_of_its_channel() {
+        let teller = Teller::new(valid_until(1));
+        let (orders, grip) = teller.ends();
+        let (asker, answer) = oneshot::channel();
+        grip.ask(Command::Release(asker)).unwrap();
+        drop(orders);
+        assert!(answer.await.is_err());
+        let (asker, answer) = oneshot::channel();
+        assert!(grip.ask(Command::Release(asker)).is_err());
+        assert!(answer.await.is_err());
+    }
+
+    #[tokio::test]
+    async fn the_guard_learns_what_the_claim_tells_and_that_it_is_gone() {
+        let teller = Teller::new(valid_until(1));
+        let (_orders, grip) = teller.ends();
+        let (mut told, mut lost) = (pin!(grip.told()), pin!(grip.lost()));
+        assert!(poll(told.as_mut()).is_pending() && poll(lost.as_mut()).is_pending());
+        teller.tell(valid_until(2));
+        assert!(poll(told.as_mut()).is_ready() && poll(lost.as_mut()).is_pending());
+        assert_eq!(grip.validity().valid_until, valid_until(2).valid_until);
+        assert!(!grip.is_cut());
+        drop(teller);
+        assert_eq!(lost.await, LossReason::RuntimeEnded);
+        assert!(grip.is_cut());
+    }
+
+    #[tokio::test]
+    async fn what_was_lost_keeps_its_reason_when_the_claim_has_gone() {
+        let teller = Teller::new(valid_until(1));
+        let (_orders, grip) = teller.ends();
+        teller.tell(Validity { lost: Some(LossReason::Revoked), ..valid_until(1) });
+        drop(teller);
+        assert_eq!(grip.lost().await, LossReason::Revoked);
+    }
+}
