@@ -166,10 +166,7 @@ impl Clock {
     ///
     /// Cancel safe.
     pub fn sleep_until(&self, at: Instant) -> impl Future<Output = ()> + Send {
-        match &self.0.queue {
-            Some(queue) => Sleep::in_queue(queue.sleep_until(self, at)),
-            None => Sleep::alone(self.sleep_alone(at)),
-        }
+        Sleep::until(self, at)
     }
 
     async fn sleep_alone(&self, at: Instant) {
@@ -221,8 +218,8 @@ impl Clock {
     /// Does the same with the moment at which the limit is reached.
     pub(crate) async fn before<F: Future>(&self, end: Instant, future: F) -> Option<F::Output> {
         let over = match &self.0.queue {
-            Some(queue) => Sleep::in_queue(queue.sleep_until(self, end)),
-            None => Sleep::alone(self.0.time.timer(end.since(self.now()).min(LONGEST_TIMER))),
+            Some(_) => Sleep::until(self, end),
+            None => Sleep::alone(self, self.0.time.timer(end.since(self.now()).min(LONGEST_TIMER))),
         };
         tokio::select! {
             biased;

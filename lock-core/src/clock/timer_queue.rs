@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -61,9 +60,9 @@ impl TimerQueue {
         TimerQueue { queue, task }
     }
 
-    /// Waits until `at` by this clock. Resolves at once if the runtime of the queue has ended.
-    pub(super) fn sleep_until<'a>(&'a self, clock: &'a Clock, at: Instant) -> Sleep<'a> {
-        Sleep { clock, queue: &self.queue, at, number: None }
+    /// Returns a sleeper until `at`. It is not in the queue before it is polled.
+    pub(super) fn sleeper(&self, at: Instant) -> Sleeper<'_> {
+        Sleeper { queue: &self.queue, at, number: None }
     }
 }
 
@@ -74,29 +73,31 @@ impl Drop for TimerQueue {
 }
 
 /// A sleeper. Its entry is in the queue until it is dropped, or until it was woken.
-pub(super) struct Sleep<'a> {
-    clock: &'a Clock,
+pub(super) struct Sleeper<'a> {
     queue: &'a Queue,
-    at: Instant,
+    pub(super) at: Instant,
     number: Option<NonZeroU64>,
 }
 
-impl Future for Sleep<'_> {
-    type Output = ();
+/// The queue has ended with its runtime: it wakes no sleeper any more.
+#[derive(Debug)]
+pub(super) struct Ended;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if self.clock.now() >= self.at {
-            return Poll::Ready(());
+impl Sleeper<'_> {
+    /// Waits for its moment, at the present moment `now`.
+    pub(super) fn poll_at(&mut self, now: Instant, context: &mut Context<'_>) -> Poll<Result<(), Ended>> {
+        if now >= self.at {
+            return Poll::Ready(Ok(()));
         }
         self.number = self.queue.set(self.at, self.number, context.waker());
         match self.number {
             Some(_) => Poll::Pending,
-            None => Poll::Ready(()),
+            None => Poll::Ready(Err(Ended)),
         }
     }
 }
 
-impl Drop for Sleep<'_> {
+impl Drop for Sleeper<'_> {
     fn drop(&mut self) {
         let Some(number) = self.number else { return };
         let waker = self.queue.entries().wakers.remove(&(self.at, number));
@@ -191,7 +192,7 @@ impl Drop for Timekeeper {
 
 #[cfg(test)]
 mod tests {
-    use std::pin::pin;
+    use std::pin::{Pin, pin};
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::task::Wake;
     use std::time::Duration;
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_runtime_wakes_all_sleepers_and_lets_none_sleep() {
+    fn the_end_of_the_runtime_wakes_all_sleepers_which_then_sleep_elsewhere() {
         struct Woken(AtomicBool);
         impl Wake for Woken {
             fn wake(self: Arc<Self>) {
@@ -275,6 +276,10 @@ mod tests {
         assert!(sleep.as_mut().poll(&mut context).is_pending());
         drop(runtime);
         assert!(woken.0.load(Ordering::SeqCst));
-        assert!(sleep.poll(&mut context).is_ready());
+        let elsewhere = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let late = elsewhere.block_on(async {
+            poll(sleep.as_mut()).is_pending() && clock.timeout(MS, sleep).await.is_none()
+        });
+        assert!(late);
     }
 }
