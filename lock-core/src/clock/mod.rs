@@ -4,6 +4,7 @@ mod sleep;
 mod timer_queue;
 
 use std::fmt;
+use std::num::NonZeroU64;
 use std::ops::Add;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -31,22 +32,34 @@ use timer_queue::TimerQueue;
 /// assert!((begin + Duration::from_secs(1)).since(begin) == Duration::from_secs(1));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Instant(Duration);
+pub struct Instant(
+    /// Nanoseconds since the clock's origin, and one more: so an `Option<Instant>` takes no more room.
+    NonZeroU64,
+);
 
 impl Instant {
-    /// Returns the moment this long after the clock's arbitrary origin.
+    /// Returns the moment this long after the clock's arbitrary origin. More than 584 years after it is the last moment,
+    /// which never comes.
     pub fn from_origin(since: Duration) -> Instant {
-        Instant(since)
+        Instant::of_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// Returns how long after the clock's arbitrary origin this moment is.
     pub fn since_origin(self) -> Duration {
-        self.0
+        Duration::from_nanos(self.nanos())
     }
 
     /// Returns how long after `earlier` this moment is; zero if it is not later.
     pub fn since(self, earlier: Instant) -> Duration {
-        self.0.saturating_sub(earlier.0)
+        Duration::from_nanos(self.nanos().saturating_sub(earlier.nanos()))
+    }
+
+    fn of_nanos(nanos: u64) -> Instant {
+        Instant(NonZeroU64::MIN.saturating_add(nanos))
+    }
+
+    fn nanos(self) -> u64 {
+        self.0.get() - 1
     }
 }
 
@@ -56,13 +69,14 @@ impl Add<Duration> for Instant {
     /// Returns the moment that is later by `wait`. Beyond what the clock can hold, returns its last moment, which never
     /// comes.
     fn add(self, wait: Duration) -> Instant {
+        let wait = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
         Instant(self.0.saturating_add(wait))
     }
 }
 
 impl fmt::Debug for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.0, f)
+        fmt::Debug::fmt(&self.since_origin(), f)
     }
 }
 
@@ -259,7 +273,7 @@ struct System;
 
 impl Time for System {
     fn now(&self) -> Instant {
-        Instant(os::monotonic())
+        Instant::from_origin(os::monotonic())
     }
 
     #[allow(clippy::disallowed_methods, reason = "this is the clock that all other code has to use")]
@@ -290,7 +304,7 @@ impl Time for Tokio {
         let passed = tokio::time::Instant::now().saturating_duration_since(self.origin);
         let passed = u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX);
         let latest = self.latest.fetch_max(passed, Ordering::AcqRel);
-        Instant(Duration::from_nanos(passed.max(latest)))
+        Instant::of_nanos(passed.max(latest))
     }
 
     #[allow(clippy::disallowed_methods, reason = "it is a clock that other code has to use")]

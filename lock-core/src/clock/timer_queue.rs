@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -25,6 +26,8 @@ pub(super) struct TimerQueue {
 #[derive(Debug)]
 struct Queue {
     entries: Mutex<Entries>,
+    /// Whether the task has ended with its runtime. Changed under the lock of the entries.
+    has_ended: AtomicBool,
     /// Notified when the first entry comes sooner than the task's timer.
     sooner: Notify,
 }
@@ -47,14 +50,16 @@ enum Sleeps {
     Untimed,
     /// This moment, or an entry that comes sooner.
     Until(Instant),
-    /// Nothing: it has ended with its runtime.
-    NeverAgain,
 }
 
 impl TimerQueue {
     /// Makes a timer queue by `clock`, whose task runs on `runtime`.
     pub(super) fn start(runtime: &Handle, clock: Clock) -> TimerQueue {
-        let queue = Arc::new(Queue { entries: Mutex::default(), sooner: Notify::new() });
+        let queue = Arc::new(Queue {
+            entries: Mutex::default(),
+            has_ended: AtomicBool::new(false),
+            sooner: Notify::new(),
+        });
         let timekeeper = Timekeeper { clock, queue: queue.clone() };
         let task = runtime.spawn(timekeeper.run()).abort_handle();
         TimerQueue { queue, task }
@@ -62,7 +67,7 @@ impl TimerQueue {
 
     /// Returns a sleeper until `at`. It is not in the queue before it is polled.
     pub(super) fn sleeper(&self, at: Instant) -> Sleeper<'_> {
-        Sleeper { queue: &self.queue, at, number: None }
+        Sleeper { queue: &self.queue, at, entry: None }
     }
 }
 
@@ -76,7 +81,8 @@ impl Drop for TimerQueue {
 pub(super) struct Sleeper<'a> {
     queue: &'a Queue,
     pub(super) at: Instant,
-    number: Option<NonZeroU64>,
+    /// The number of its entry, and what that wakes.
+    entry: Option<(NonZeroU64, Waker)>,
 }
 
 /// The queue has ended with its runtime: it wakes no sleeper any more.
@@ -89,17 +95,21 @@ impl Sleeper<'_> {
         if now >= self.at {
             return Poll::Ready(Ok(()));
         }
-        self.number = self.queue.set(self.at, self.number, context.waker());
-        match self.number {
-            Some(_) => Poll::Pending,
-            None => Poll::Ready(Err(Ended)),
-        }
+        let number = match &self.entry {
+            _ if self.queue.has_ended.load(Ordering::Acquire) => return Poll::Ready(Err(Ended)),
+            // The entry stays until its moment.
+            Some((_, waker)) if waker.will_wake(context.waker()) => return Poll::Pending,
+            entry => entry.as_ref().map(|(number, _)| *number),
+        };
+        let number = self.queue.set(self.at, number, context.waker());
+        self.entry = number.map(|number| (number, context.waker().clone()));
+        if number.is_some() { Poll::Pending } else { Poll::Ready(Err(Ended)) }
     }
 }
 
 impl Drop for Sleeper<'_> {
     fn drop(&mut self) {
-        let Some(number) = self.number else { return };
+        let Some((number, _)) = self.entry else { return };
         let waker = self.queue.entries().wakers.remove(&(self.at, number));
         // Not under the lock: it may be the last of a claim, which has other sleepers.
         drop(waker);
@@ -111,17 +121,14 @@ impl Queue {
     /// `None` if no task wakes sleepers any more.
     fn set(&self, at: Instant, number: Option<NonZeroU64>, waker: &Waker) -> Option<NonZeroU64> {
         let mut entries = self.entries();
-        if entries.task == Sleeps::NeverAgain {
+        if self.has_ended.load(Ordering::Acquire) {
             return None;
         }
         let number = number.unwrap_or_else(|| {
             entries.last += 1;
             NonZeroU64::MIN.saturating_add(entries.last)
         });
-        let before = match entries.wakers.get(&(at, number)) {
-            Some(known) if known.will_wake(waker) => None,
-            _ => entries.wakers.insert((at, number), waker.clone()),
-        };
+        let before = entries.wakers.insert((at, number), waker.clone());
         let task_is_late = !matches!(entries.task, Sleeps::Until(until) if until <= at);
         if task_is_late {
             entries.task = Sleeps::Until(at);
@@ -183,7 +190,7 @@ impl Timekeeper {
 impl Drop for Timekeeper {
     fn drop(&mut self) {
         let mut entries = self.queue.entries();
-        entries.task = Sleeps::NeverAgain;
+        self.queue.has_ended.store(true, Ordering::Release);
         let wakers = std::mem::take(&mut entries.wakers);
         drop(entries);
         wakers.into_values().for_each(Waker::wake);
@@ -193,7 +200,6 @@ impl Drop for Timekeeper {
 #[cfg(test)]
 mod tests {
     use std::pin::{Pin, pin};
-    use std::sync::atomic::{AtomicBool, Ordering};
     use std::task::Wake;
     use std::time::Duration;
 
@@ -276,6 +282,9 @@ mod tests {
         assert!(sleep.as_mut().poll(&mut context).is_pending());
         drop(runtime);
         assert!(woken.0.load(Ordering::SeqCst));
+        let here = std::panic::AssertUnwindSafe(|| sleep.as_mut().poll(&mut context).is_pending());
+        assert!(std::panic::catch_unwind(here).is_err(), "there is no runtime here");
+        let mut sleep = pin!(clock.sleep_until(late));
         let elsewhere = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let late = elsewhere.block_on(async {
             poll(sleep.as_mut()).is_pending() && clock.timeout(MS, sleep).await.is_none()

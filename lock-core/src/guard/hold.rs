@@ -13,15 +13,12 @@ use crate::ending::{Completion, Ending, LossReason};
 use crate::error::{Error, Result};
 use crate::home::{CallerPolled, Home};
 use crate::life::{Command, GivenUp, Granted, Shared, Terms, Validity};
-use crate::name::Name;
 
 /// A held lock. The last guard that drops it releases the lock.
 pub(crate) struct Hold {
-    pub(super) name: Name,
+    pub(super) terms: Arc<Terms>,
     pub(super) granted: Granted,
     pub(super) shared: Arc<Shared>,
-    /// The ttl of a renewal that the caller did not ask for; `None` for a fixed lease.
-    renewal: Option<Duration>,
     /// The answer to a renewal that no caller waits for.
     background_renewal: Mutex<Option<oneshot::Receiver<Result<Duration>>>>,
     claim_future: Arc<CallerPolled>,
@@ -34,18 +31,16 @@ pub(crate) struct Hold {
 
 impl Hold {
     pub(crate) fn new(
-        terms: &Terms,
+        terms: Arc<Terms>,
         granted: Granted,
         claim_future: Arc<CallerPolled>,
         shared: Arc<Shared>,
         home: Arc<Home>,
     ) -> Hold {
-        let renewal = terms.renewed.then_some(terms.ttl);
         Hold {
-            name: terms.name.clone(),
+            terms,
             granted,
             shared,
-            renewal,
             background_renewal: Mutex::default(),
             claim_future,
             registration: OnceLock::new(),
@@ -120,7 +115,7 @@ impl Hold {
     /// Renews for the other guards when one of several guards goes, so that they have a whole lease before them. No
     /// caller waits for the answer. While it has not come, further guards that go don't ask again.
     pub(super) fn renew_in_background(&self) {
-        let Some(ttl) = self.renewal else { return };
+        let Some(ttl) = self.renewal() else { return };
         let mut renewal = self.background_renewal.lock().unwrap_or_else(PoisonError::into_inner);
         if renewal.as_mut().is_some_and(|answer| matches!(answer.try_recv(), Err(TryRecvError::Empty))) {
             return;
@@ -134,7 +129,7 @@ impl Hold {
     /// Does the same as [`renew_in_background`](Self::renew_in_background) and waits for the answer. If no answer
     /// comes, the lease stays as it was.
     pub(super) async fn renew_and_wait(&self) {
-        if let Some(ttl) = self.renewal {
+        if let Some(ttl) = self.renewal() {
             self.renew(ttl).await.ok();
         }
     }
@@ -190,12 +185,17 @@ impl Hold {
             .or_else(|| self.home.is_inherited().then_some(LossReason::RuntimeEnded))
     }
 
+    /// Returns the ttl of a renewal that the caller did not ask for; `None` for a fixed lease.
+    fn renewal(&self) -> Option<Duration> {
+        self.terms.renewed.then_some(self.terms.ttl)
+    }
+
     /// Returns what the claim has told last.
     fn validity(&self) -> Validity {
         self.granted.grip.validity()
     }
 
     pub(super) fn at(&self, operation: &'static str, error: Error) -> Error {
-        self.shared.at(operation, Some(&self.name), error)
+        self.shared.at(operation, Some(&self.terms.name), error)
     }
 }

@@ -190,7 +190,7 @@ impl Guard {
 
     /// Returns the lock's name.
     pub fn name(&self) -> &Name {
-        &self.hold().name
+        &self.hold().terms.name
     }
 
     /// Returns this acquisition's identity, as the server stores it.

@@ -146,11 +146,11 @@ impl Life {
     /// If this fails, people see the label of the run.
     async fn mark_done(&mut self, held: &Held) {
         let driver = self.shared.driver.clone();
-        let Ok(shown) = driver.inspect(&self.terms.name, self.patience).await else { return };
+        let Ok(shown) = driver.inspect(&self.terms.name, self.patience()).await else { return };
         let Some(holder) = shown.holder.filter(|holder| holder.token == Some(held.token)) else { return };
         let label = Label::new(&format!("done: {}", self.terms.label));
         let by = Owner::mint(&self.shared.random);
-        let mark = Revocation::new(holder.owner, by, label, When::HoldersDeadline, self.patience);
+        let mark = Revocation::new(holder.owner, by, label, When::HoldersDeadline, self.patience());
         drop(driver.revoke(&self.terms.name, mark).await);
     }
 

@@ -180,7 +180,7 @@ impl Life {
             }
             Ok(Attempt::Busy(_)) => {}
             Err(e) if e.may_have_taken_effect() => {
-                self.leaves(OnServer::InFlightUntil(asked + self.patience));
+                self.leaves(OnServer::InFlightUntil(asked + self.patience()));
             }
             // A server may refuse the second half of what it has begun.
             Err(e) if e.kind() == ErrorKind::Rejected => self.leaves(OnServer::Something),
@@ -242,7 +242,7 @@ impl Life {
         let pushed = self.listening == Push::Yes && self.shared.driver.info().wakes == Wakes::Pushed;
         let look = match pushed && !busy.untold {
             true => backoff::safety(random),
-            false => backoff::poll(self.now().since(self.began), random),
+            false => backoff::poll(self.now().since(self.reporter.began), random),
         };
         busy.free_in.map_or(look, |free_in| look.min(backoff::after_lease(free_in, random)))
     }

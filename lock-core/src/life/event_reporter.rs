@@ -6,19 +6,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::shared::Shared;
+use super::terms::Terms;
 use crate::clock::Instant;
 use crate::ending::{Ending, LossReason};
 use crate::events::{Event, Refusal};
-use crate::name::Name;
 use crate::owner::Owner;
 use crate::token::FencingToken;
 
 /// The record of what was reported of one claim. When dropped, it reports what is missing.
 pub(super) struct EventReporter {
     shared: Arc<Shared>,
-    name: Name,
+    terms: Arc<Terms>,
     owner: Owner,
-    began: Instant,
+    /// When the lock was asked for.
+    pub(super) began: Instant,
     stage: Stage,
 }
 
@@ -38,25 +39,25 @@ enum Stage {
 }
 
 impl EventReporter {
-    pub(super) fn new(shared: Arc<Shared>, name: Name, owner: Owner, began: Instant) -> EventReporter {
-        EventReporter { shared, name, owner, began, stage: Stage::NotAsked }
+    pub(super) fn new(shared: Arc<Shared>, terms: Arc<Terms>, owner: Owner, began: Instant) -> EventReporter {
+        EventReporter { shared, terms, owner, began, stage: Stage::NotAsked }
     }
 
     pub(super) fn asked(&mut self) {
         self.stage = Stage::Asked;
-        self.tell(&Event::Asked { name: &self.name });
+        self.tell(&Event::Asked { name: &self.terms.name });
     }
 
     pub(super) fn not_granted(&mut self, why: Refusal) {
         self.stage = Stage::Closed;
-        self.tell(&Event::NotGranted { name: &self.name, why, waited: self.since(self.began) });
+        self.tell(&Event::NotGranted { name: &self.terms.name, why, waited: self.since(self.began) });
     }
 
     /// Reports the grant of the attempt that was sent at `since`.
     pub(super) fn granted(&mut self, token: FencingToken, since: Instant) {
         self.stage = Stage::Granted { since };
         let waited = self.since(self.began);
-        self.tell(&Event::Granted { name: &self.name, owner: self.owner, token, waited });
+        self.tell(&Event::Granted { name: &self.terms.name, owner: self.owner, token, waited });
     }
 
     /// Reports a loss. What is lost stays lost: a second cause is not reported.
@@ -64,7 +65,7 @@ impl EventReporter {
         if let Stage::Granted { since } = self.stage {
             self.stage = Stage::Lost { since };
             let held = self.since(since);
-            self.tell(&Event::Lost { name: &self.name, owner: self.owner, cause, held });
+            self.tell(&Event::Lost { name: &self.terms.name, owner: self.owner, cause, held });
         }
     }
 
@@ -72,7 +73,7 @@ impl EventReporter {
         if let Stage::Granted { since } | Stage::Lost { since } = self.stage {
             self.stage = Stage::Closed;
             let held = self.since(since);
-            self.tell(&Event::Ended { name: &self.name, owner: self.owner, ending, held });
+            self.tell(&Event::Ended { name: &self.terms.name, owner: self.owner, ending, held });
         }
     }
 

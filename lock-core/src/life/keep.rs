@@ -88,7 +88,7 @@ impl Life {
                     drop(turn.take());
                     // By then the server has ended the lease. A release before that would let the lock be granted while
                     // the guard's work goes on.
-                    let over = held.valid_until() + (with_margin(held.lease) - held.lease) + self.patience;
+                    let over = held.valid_until() + (with_margin(held.lease) - held.lease) + self.patience();
                     let asker = Box::pin(self.wait_for_guard(orders, cause, over)).await;
                     return Ended::to_release(Some(cause), asker);
                 }
@@ -198,7 +198,8 @@ impl Life {
                         Some(cause) => return Kept::Lost(cause),
                         None => return Kept::Stopped(order),
                     },
-                    () = self.watch(held) => {}
+                    // On the heap, as what few locks need.
+                    () = Box::pin(self.watch(held)) => {}
                     // The renewal does not wait for the watch.
                     () = shared.clock.sleep_until(next) => held.watch_at = Some(next + WATCHED_AFTER),
                 }

@@ -22,7 +22,7 @@ impl Life {
         let Given { held, orders } = given;
         // Requests of the guards are not read any more. They are answered at once, and not after the claim has left.
         drop(orders);
-        let last_request = held.valid_until().max(self.now() + self.patience);
+        let last_request = held.valid_until().max(self.now() + self.patience());
         let outcome = match self.pass_to_successor(&held, &ended, &mut turn).await {
             Some(released) => Some(released),
             None => self.release(last_request, |now| drop(turn.take_if(|_| now >= held.valid_until()))).await,
@@ -102,7 +102,7 @@ impl Life {
         if self.on_server == OnServer::Nothing {
             return;
         }
-        self.release(self.now() + self.patience, |_| {}).await;
+        self.release(self.now() + self.patience(), |_| {}).await;
         self.settle().await;
     }
 

@@ -52,8 +52,6 @@ pub(crate) struct Life {
     terms: Arc<Terms>,
     owner: Owner,
     waits: Queueing,
-    /// How long each call may take.
-    patience: Duration,
     holds: HoldCount,
     /// When the caller's wait is over.
     wait_ends: Option<Instant>,
@@ -64,7 +62,6 @@ pub(crate) struct Life {
     lease_ends_by: Instant,
     /// Made when this claim's turn has come. A task that waits behind others of its client has none.
     claim: Option<Box<dyn Claim>>,
-    began: Instant,
     listening: Push,
     on_server: OnServer,
     reporter: EventReporter,
@@ -100,8 +97,7 @@ impl Life {
     ) -> Life {
         let (owner, began) = (Owner::mint(&shared.random), shared.clock.now());
         Life {
-            reporter: EventReporter::new(shared.clone(), terms.name.clone(), owner, began),
-            patience: shared.patience_for(terms.ttl),
+            reporter: EventReporter::new(shared.clone(), terms.clone(), owner, began),
             longest_ttl: terms.ttl,
             shared,
             terms,
@@ -111,7 +107,6 @@ impl Life {
             wait_ends,
             claim: None,
             lease_ends_by: began,
-            began,
             listening: Push::NotYet,
             on_server: OnServer::Nothing,
             _counted_task: counted_task,
@@ -127,7 +122,7 @@ impl Life {
         drop(panic);
         self.trouble("claim", &error);
         if self.claim.is_some() {
-            self.on_server = OnServer::InFlightUntil(self.now() + self.patience);
+            self.on_server = OnServer::InFlightUntil(self.now() + self.patience());
         }
         if let Some(caller) = recipients.caller.take() {
             self.answer_no(caller, Outcome::Failed(error));
@@ -213,7 +208,7 @@ impl Life {
             owner: self.owner,
             mode: self.terms.mode,
             ttl: self.terms.ttl,
-            patience: self.patience,
+            patience: self.patience(),
             waits: self.waits,
             label: self.terms.label.clone(),
             clock: self.shared.clock.clone(),
@@ -228,6 +223,11 @@ impl Life {
             (OnServer::InFlightUntil(a), _) => OnServer::InFlightUntil(a),
             (_, new) => new,
         };
+    }
+
+    /// Returns how long each call may take.
+    fn patience(&self) -> Duration {
+        self.shared.patience_for(self.terms.ttl)
     }
 
     fn now(&self) -> Instant {

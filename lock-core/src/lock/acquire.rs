@@ -81,7 +81,7 @@ impl Lock {
             Err(_gone) => Outcome::Failed(self.at("acquire", runtime_ended())),
             Ok(Outcome::Failed(error)) => Outcome::Failed(self.at("acquire", error)),
             Ok(answer) => answer.map(|granted| {
-                Arc::new(Hold::new(terms, granted, claim_future, shared.clone(), home.clone()))
+                Arc::new(Hold::new(terms.clone(), granted, claim_future, shared.clone(), home.clone()))
             }),
         }
     }

@@ -12,6 +12,7 @@ use lock_core::{Effect, Result};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
+use super::alarm::Alarm;
 use super::dialect::{Answer, Dialect};
 use super::line::Purpose;
 use super::link::{Link, Moment, Ran};
@@ -57,10 +58,10 @@ impl<D: Dialect> Job<D> {
 
 /// Answers requests. Ends with the pool.
 async fn work<D: Dialect>(first: Job<D>) {
-    let mut next = Ok(first);
+    let (mut alarm, mut next) = (Alarm::default(), Ok(first));
     while let Ok(job) = next {
         let serving = Serving { shared: job.shared, purpose: Some(job.purpose), link: None };
-        next = serving.answer_all(job.request).await.await;
+        next = serving.answer_all(job.request, &mut alarm).await.await;
     }
 }
 
@@ -75,10 +76,10 @@ struct Serving<D: Dialect> {
 
 impl<D: Dialect> Serving<D> {
     /// Answers `request` and those that wait, and returns what brings this task its next job.
-    async fn answer_all(mut self, request: Request<D>) -> oneshot::Receiver<Job<D>> {
+    async fn answer_all(mut self, request: Request<D>, alarm: &mut Alarm) -> oneshot::Receiver<Job<D>> {
         let mut request = request;
         loop {
-            let reply = self.answer(request).await;
+            let reply = self.answer(request, alarm).await;
             let next = self.next();
             // The connection is there for others before the caller goes on: otherwise its next request would open one.
             if let Some((reply, outcome)) = reply {
@@ -93,7 +94,7 @@ impl<D: Dialect> Serving<D> {
     }
 
     /// Returns the reply, unless the caller has it, or has gone.
-    async fn answer(&mut self, request: Request<D>) -> Option<(Reply<D>, Outcome<D>)> {
+    async fn answer(&mut self, request: Request<D>, alarm: &mut Alarm) -> Option<(Reply<D>, Outcome<D>)> {
         // The caller has gone while it waited. Nothing is sent.
         if request.reply.is_closed() {
             return None;
@@ -107,7 +108,7 @@ impl<D: Dialect> Serving<D> {
         };
         let Request { call, make, reply } = request;
         let mut reply = Some(reply);
-        let ran = run(&mut link, &call, &make, &mut reply).await?;
+        let ran = run(&mut link, &call, &make, alarm, &mut reply).await?;
         let outcome = self.keep(link, ran);
         Some((reply?, outcome))
     }
@@ -158,11 +159,17 @@ async fn run<D: Dialect>(
     link: &mut Link<D>,
     call: &Call,
     make: &(impl Fn(Moment) -> D::Statement + Sync),
+    alarm: &mut Alarm,
     reply: &mut Option<Reply<D>>,
 ) -> Option<Ran<D::Row>> {
     let mut running = pin!(link.run(call, make));
-    if let Some(ran) = call.within(running.as_mut()).await {
-        return Some(ran);
+    let in_time = tokio::select! {
+        biased;
+        ran = &mut running => Some(ran),
+        () = alarm.ring_at(call.clock(), call.ends()) => None,
+    };
+    if in_time.is_some() {
+        return in_time;
     }
     drop(reply.take().map(|reply| reply.send(Err(call.out_of_time(Effect::Unknown)))));
     call.clock().timeout(GRACE, running).await
