@@ -176,10 +176,9 @@ impl Link {
         self.server().hear_answer(now, asked_at, heard);
     }
 
-    /// Returns an estimate of what the server's clock shows when a request arrives that is sent now, in microseconds.
-    pub(crate) fn on_arrival(&self, clock: &Clock) -> i64 {
-        let now = clock.now();
-        self.server().on_arrival(now)
+    /// Returns an estimate of what the server's clock shows when a request arrives that is `sent` then, in microseconds.
+    pub(crate) fn on_arrival(&self, sent: Instant) -> i64 {
+        self.server().on_arrival(sent)
     }
 
     /// Returns the end of the call by the server's clock, or a moment before it, in microseconds.

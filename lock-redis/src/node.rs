@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use lock_core::driver::{Call, Context, Finding, Level, Prefix, Subscription};
-use lock_core::{Error, Label, Name, Owner, Result};
-use redis::Value;
+use lock_core::{Error, Instant, Label, Name, Owner, Result};
+use redis::{Cmd, Value};
 
 use crate::facts::Standing;
 use crate::feed::Topic;
@@ -52,6 +52,25 @@ pub struct Terms {
     pub deadline: i64,
     /// The command that publishes a release on this server.
     pub publish: &'static str,
+}
+
+/// The arguments of a script behind its keys, in their order. They are written where the command is: a node is asked for
+/// each lock, and a list of them would cost more than the answer.
+#[derive(Debug)]
+pub struct Arguments<'a>(&'a mut Cmd);
+
+impl Arguments<'_> {
+    /// Adds a text.
+    pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        self.0.arg(bytes);
+        self
+    }
+
+    /// Adds a number, as its decimal digits.
+    pub fn number(&mut self, number: i64) -> &mut Self {
+        self.0.arg(number);
+        self
+    }
 }
 
 /// A part of a script's answer.
@@ -104,10 +123,10 @@ impl Node {
         &self.address
     }
 
-    /// Returns an estimate of what the server's clock shows when a request arrives that is sent now, in microseconds.
+    /// Returns an estimate of what the server's clock shows when a request arrives that is `sent` then, in microseconds.
     /// `None` without a connection.
-    pub fn on_arrival(&self) -> Option<i64> {
-        self.server.on_arrival()
+    pub fn on_arrival(&self, sent: Instant) -> Option<i64> {
+        self.server.on_arrival(sent)
     }
 
     /// Waits until the server can be asked. `Invalid` if another node votes for this server.
@@ -116,20 +135,20 @@ impl Node {
         self.registry.register(&link, &self.address)
     }
 
-    /// Runs a script on `keys`. `arguments` makes its other arguments.
+    /// Runs a script on `keys`. `add` adds its other arguments.
     pub async fn run(
         &self,
         patience: Duration,
         script: &Script,
         keys: &[&[u8]],
-        arguments: impl FnOnce(Terms) -> Vec<Vec<u8>> + Send,
+        add: impl FnOnce(Terms, &mut Arguments<'_>) + Send,
     ) -> Result<ScriptAnswer> {
         let call = &Call::begin(&self.server.clock, patience);
         let link = self.server.link(call).await?;
         self.fit(&link)?;
         let mut command = script.on(keys);
         let terms = Terms { deadline: link.deadline(call), publish: link.facts.delivery.publish() };
-        command.arg(arguments(terms));
+        add(terms, &mut Arguments(&mut command));
         let asked_at = self.server.clock.now();
         let value = self.server.run_for_value(&link, call, script, command).await?;
         let answer = ScriptAnswer::parse(value)?;

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use lock_core::driver::{Call, Context, Feed, Prefix, Slot, Subscription};
-use lock_core::{Clock, Effect, Name, Owner, Random, Result};
+use lock_core::{Clock, Effect, Instant, Name, Owner, Random, Result};
 use redis::{Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
 use tokio::sync::watch;
 
@@ -249,8 +249,7 @@ impl Server {
         call: &Call,
         answer: impl Future<Output = RedisResult<Reply>>,
     ) -> Result<Reply> {
-        let left = call.left();
-        if left.is_zero() {
+        if call.is_over() {
             return Err(call.out_of_time(Effect::NotApplied));
         }
         let answer = async {
@@ -260,7 +259,7 @@ impl Server {
                 () = link.left() => None,
             }
         };
-        match call.clock().timeout(left, answer).await {
+        match call.within(answer).await {
             Some(Some(Ok(reply))) => Ok(reply),
             Some(Some(Err(e))) => {
                 if errors::ends_connection(&e) {
@@ -290,10 +289,10 @@ impl Server {
         }
     }
 
-    /// Returns an estimate of what the server's clock shows when a request arrives that is sent now, in microseconds.
+    /// Returns an estimate of what the server's clock shows when a request arrives that is `sent` then, in microseconds.
     /// `None` without a connection.
-    pub(crate) fn on_arrival(&self) -> Option<i64> {
-        self.links.usable().map(|link| link.on_arrival(&self.clock))
+    pub(crate) fn on_arrival(&self, sent: Instant) -> Option<i64> {
+        self.links.usable().map(|link| link.on_arrival(sent))
     }
 
     /// Returns the connection; opens one if there is none. If this fails, nothing has been asked.

@@ -3,16 +3,16 @@
 use std::fmt;
 use std::time::Duration;
 
-use lock_core::{FencingToken, Name, Result};
+use lock_core::{FencingToken, Instant, Name, Result};
 
 /// One of several servers. Calls may arrive twice, late, or never; each answers within its patience.
 pub trait Node: fmt::Debug + Send + Sync + 'static {
     /// Returns the node's address, for people.
     fn address(&self) -> &str;
 
-    /// Returns an estimate of what the node's clock shows when a request arrives that is sent now, in microseconds. `None`
-    /// if the node has not told its time yet.
-    fn on_arrival(&self) -> Option<i64>;
+    /// Returns an estimate of what the node's clock shows when a request arrives that is `sent` then, in microseconds.
+    /// `None` if the node has not told its time yet.
+    fn on_arrival(&self, sent: Instant) -> Option<i64>;
 
     /// Takes the lock on this node, if it is free there. It can't take effect after `patience`. The node mints the token
     /// `proposed`, unless its last token or its clock is not below it, or its clock is far below it.

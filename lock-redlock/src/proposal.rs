@@ -22,7 +22,8 @@ const REACH: Duration = Duration::from_millis(900);
 impl<N: Node> Quorum<N> {
     /// Returns the token to propose to all nodes. `None` if the clock of no node is known yet.
     pub(crate) fn proposes(&self) -> Option<FencingToken> {
-        proposal(self.nodes().iter().filter_map(|node| node.on_arrival()).collect())
+        let now = self.clock().now();
+        proposal(self.nodes().iter().filter_map(|node| node.on_arrival(now)).collect())
     }
 }
 

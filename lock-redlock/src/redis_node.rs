@@ -6,10 +6,11 @@ use std::time::Duration;
 use lock_core::driver::{
     Context, Finding, HumanDuration, Level, Prefix, Revoked, Subscription, whole_millis,
 };
-use lock_core::{Effect, Error, FencingToken, Result};
+use lock_core::{Effect, Error, FencingToken, Instant, Result};
 use lock_redis::Redis;
 use lock_redis::node::{
-    self, INSPECT, Item, Kind, RELEASE, RENEW, REVOKE, Script, ScriptAnswer, Terms, VoteRegistry, beside,
+    self, Arguments, INSPECT, Item, Kind, RELEASE, RENEW, REVOKE, Script, ScriptAnswer, Terms, VoteRegistry,
+    beside,
 };
 
 use crate::node::{Ask, Freed, Held, Kept, Keys, Node, Tells, Vote};
@@ -82,8 +83,8 @@ impl RedisNode {
     }
 
     async fn check_vote(&self, patience: Duration) -> Result<Finding> {
-        let arguments = |_| vec![text(whole_millis(self.max_ttl))];
-        let answer = self.node.run(patience, &VOTE, &[&self.marker, &self.quarantine], arguments).await?;
+        let add = |_, arguments: &mut Arguments<'_>| _ = arguments.number(whole_millis(self.max_ttl));
+        let answer = self.node.run(patience, &VOTE, &[&self.marker, &self.quarantine], add).await?;
         let (level, message) = match numbers(&answer)?[..] {
             [1, 0] => (Level::Good, "it has its vote".to_owned()),
             [-1, 0] => {
@@ -122,7 +123,7 @@ impl RedisNode {
 
     /// Returns who holds the lock, as this node knows it.
     pub(crate) async fn inspect(&self, keys: &Keys, patience: Duration) -> Result<Option<Held>> {
-        let answer = self.node.run(patience, INSPECT, &[&keys.lock, &keys.token], |_| Vec::new()).await?;
+        let answer = self.node.run(patience, INSPECT, &[&keys.lock, &keys.token], |_, _| ()).await?;
         match &answer.items[..] {
             [Item::Nil, _, _] => Ok(None),
             [Item::Bytes(value), Item::Number(left), token] => Ok(Some(Held {
@@ -149,12 +150,11 @@ impl RedisNode {
         successor: &str,
         patience: Duration,
     ) -> Result<Revoked> {
-        let (channel, revokes) = (keys.channel.clone(), self.node.revokes_channel());
-        let arguments = |terms: Terms| {
-            let publish = terms.publish.as_bytes().to_vec();
-            vec![holder.to_vec(), channel, publish, successor.as_bytes().to_vec(), revokes]
+        let add = |terms: Terms, arguments: &mut Arguments<'_>| {
+            arguments.bytes(holder).bytes(&keys.channel).bytes(terms.publish.as_bytes());
+            arguments.bytes(successor.as_bytes()).bytes(&self.node.revokes_channel());
         };
-        let answer = self.node.run(patience, REVOKE, &[&keys.lock], arguments).await?;
+        let answer = self.node.run(patience, REVOKE, &[&keys.lock], add).await?;
         match numbers(&answer)?[..] {
             [2, left] => Ok(Revoked::FreeIn(duration(left).unwrap_or_default())),
             [1] => Ok(Revoked::Free),
@@ -165,8 +165,8 @@ impl RedisNode {
 
     /// Gives the node its vote, because an operator says that no client holds a lock.
     pub(crate) async fn mark(&self, patience: Duration) -> Result<Marked> {
-        let arguments = |_| vec![text(whole_millis(self.max_ttl))];
-        let answer = self.node.run(patience, &MARK, &[&self.marker, &self.quarantine], arguments).await?;
+        let add = |_, arguments: &mut Arguments<'_>| _ = arguments.number(whole_millis(self.max_ttl));
+        let answer = self.node.run(patience, &MARK, &[&self.marker, &self.quarantine], add).await?;
         match numbers(&answer)?[..] {
             [0, 0] => Ok(Marked::Already),
             [1, left] => Ok(Marked::Now { votes_in: duration(left).unwrap_or_default() }),
@@ -184,8 +184,8 @@ impl Node for RedisNode {
         self.node.address()
     }
 
-    fn on_arrival(&self) -> Option<i64> {
-        self.node.on_arrival()
+    fn on_arrival(&self, sent: Instant) -> Option<i64> {
+        self.node.on_arrival(sent)
     }
 
     async fn grant(&self, ask: Ask, proposed: Option<FencingToken>, patience: Duration) -> Result<Vote> {
@@ -193,14 +193,12 @@ impl Node for RedisNode {
         // The node may refuse an attempt as late although it has time left. The refusal tells the node's time, and the
         // attempt is sent once more.
         for _ in 0..2 {
-            let arguments = |terms: Terms| {
-                let numbers = [whole_millis(ask.ttl), terms.deadline, least, whole_millis(self.max_ttl)];
-                let value = ask.value.as_bytes().to_vec();
-                let earlier = ask.earlier.iter().map(|earlier| earlier.as_bytes().to_vec());
-                std::iter::once(value).chain(numbers.map(text)).chain(earlier).collect()
+            let add = |terms: Terms, arguments: &mut Arguments<'_>| {
+                arguments.bytes(ask.value.as_bytes()).number(whole_millis(ask.ttl)).number(terms.deadline);
+                arguments.number(least).number(whole_millis(self.max_ttl));
+                ask.earlier.iter().for_each(|earlier| _ = arguments.bytes(earlier.as_bytes()));
             };
-            let answer =
-                self.node.run(patience, &GRANT_OR_RAISE, &self.guarded(&ask.keys), arguments).await?;
+            let answer = self.node.run(patience, &GRANT_OR_RAISE, &self.guarded(&ask.keys), add).await?;
             match &answer.items[..] {
                 [Item::Number(1), Item::Number(token), Item::Number(left)] => {
                     let token = positive(*token).ok_or_else(|| answer.unexpected())?;
@@ -237,13 +235,11 @@ impl Node for RedisNode {
         token: FencingToken,
         patience: Duration,
     ) -> Result<bool> {
-        let arguments = |_| {
-            let value = ask.value.as_bytes().to_vec();
-            let numbers = [granted.get().to_string(), token.get().to_string(), String::new()];
-            let numbers = numbers.map(String::into_bytes);
-            std::iter::once(value).chain(numbers).chain([text(whole_millis(self.max_ttl))]).collect()
+        let add = |_, arguments: &mut Arguments<'_>| {
+            arguments.bytes(ask.value.as_bytes()).bytes(granted.to_string().as_bytes());
+            arguments.bytes(token.to_string().as_bytes()).bytes(b"").number(whole_millis(self.max_ttl));
         };
-        let answer = self.node.run(patience, &GRANT_OR_RAISE, &self.guarded(&ask.keys), arguments).await?;
+        let answer = self.node.run(patience, &GRANT_OR_RAISE, &self.guarded(&ask.keys), add).await?;
         match numbers(&answer)?[..] {
             [1] => Ok(true),
             [0] | [-2 | -3, _] => Ok(false),
@@ -252,10 +248,13 @@ impl Node for RedisNode {
     }
 
     async fn renew(&self, ask: Ask, patience: Duration) -> Result<Kept> {
-        let arguments = |_| {
-            vec![ask.value.as_bytes().to_vec(), text(whole_millis(ask.ttl)), text(whole_millis(ask.longest))]
+        let add = |_, arguments: &mut Arguments<'_>| {
+            arguments
+                .bytes(ask.value.as_bytes())
+                .number(whole_millis(ask.ttl))
+                .number(whole_millis(ask.longest));
         };
-        let answer = self.node.run(patience, RENEW, &[&ask.keys.lock], arguments).await?;
+        let answer = self.node.run(patience, RENEW, &[&ask.keys.lock], add).await?;
         match numbers(&answer)?[..] {
             [1, left] => Ok(Kept::Yes { left: duration(left).unwrap_or_default() }),
             [0] => Ok(Kept::Absent),
@@ -266,12 +265,11 @@ impl Node for RedisNode {
     }
 
     async fn refill(&self, ask: Ask, token: FencingToken, patience: Duration) -> Result<bool> {
-        let arguments = |terms: Terms| {
-            let value = ask.value.as_bytes().to_vec();
-            let token = token.get().to_string().into_bytes();
-            vec![value, text(whole_millis(ask.ttl)), text(terms.deadline), token]
+        let add = |terms: Terms, arguments: &mut Arguments<'_>| {
+            arguments.bytes(ask.value.as_bytes()).number(whole_millis(ask.ttl)).number(terms.deadline);
+            arguments.bytes(token.to_string().as_bytes());
         };
-        let answer = self.node.run(patience, &REFILL, &[&ask.keys.lock, &ask.keys.token], arguments).await?;
+        let answer = self.node.run(patience, &REFILL, &[&ask.keys.lock, &ask.keys.token], add).await?;
         match numbers(&answer)?[..] {
             [1] => Ok(true),
             [0 | -1] => Ok(false),
@@ -281,15 +279,16 @@ impl Node for RedisNode {
 
     async fn release(&self, ask: Ask, tells: Tells, patience: Duration) -> Result<Freed> {
         // No client listens to the channel without a name.
-        let channel = match tells {
-            Tells::Waiters => ask.keys.channel.clone(),
-            Tells::NoWaiter => Vec::new(),
+        let channel: &[u8] = match tells {
+            Tells::Waiters => &ask.keys.channel,
+            Tells::NoWaiter => &[],
         };
-        let arguments =
-            |terms: Terms| vec![ask.value.as_bytes().to_vec(), channel, terms.publish.as_bytes().to_vec()];
+        let add = |terms: Terms, arguments: &mut Arguments<'_>| {
+            arguments.bytes(ask.value.as_bytes()).bytes(channel).bytes(terms.publish.as_bytes());
+        };
         // Our own connection counts among the listeners only if it is subscribed both before and after.
         let before = self.node.is_subscribed(&ask.keys.name, &ask.keys.channel);
-        let answer = self.node.run(patience, RELEASE, &[&ask.keys.lock], arguments).await?;
+        let answer = self.node.run(patience, RELEASE, &[&ask.keys.lock], add).await?;
         let ours = i64::from(before && self.node.is_subscribed(&ask.keys.name, &ask.keys.channel));
         match numbers(&answer)?[..] {
             [1, -1] => Ok(Freed::Yes { others: None }),
@@ -312,8 +311,4 @@ fn positive(token: i64) -> Option<FencingToken> {
 /// Converts the time left, which the server answered in milliseconds; `None` without expiry.
 fn duration(millis: i64) -> Option<Duration> {
     (millis != -1).then(|| Duration::from_millis(u64::try_from(millis).unwrap_or(0)))
-}
-
-fn text(number: i64) -> Vec<u8> {
-    number.to_string().into_bytes()
 }

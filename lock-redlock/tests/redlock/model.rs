@@ -180,7 +180,7 @@ impl Pair<'_> {
         match self.dice.below(3) {
             0 => None,
             1 => Some(self.token()),
-            _ => FencingToken::new(self.real.on_arrival()? as u64 + 50_000),
+            _ => FencingToken::new(self.real.on_arrival(lock_core::Clock::system().now())? as u64 + 50_000),
         }
     }
 

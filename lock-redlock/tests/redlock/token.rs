@@ -200,10 +200,12 @@ pub(crate) fn a_proposal_is_the_token_of_all_nodes_below_it() {
     run(async {
         let nodes = five(Duration::from_secs(30));
         let (node, a) = (nodes.node(0), ask("a"));
-        assert_eq!(node.on_arrival(), None, "the node has told no time yet");
+        assert_eq!(node.on_arrival(lock_core::Clock::system().now()), None, "the node has told no time yet");
         let first = granted(&node, &a).await;
         freed(&node, &a).await;
-        let proposed = FencingToken::new(node.on_arrival().unwrap() as u64 + 500_000).unwrap();
+        let proposed =
+            FencingToken::new(node.on_arrival(lock_core::Clock::system().now()).unwrap() as u64 + 500_000)
+                .unwrap();
         assert!(proposed > first);
         assert_eq!(proposes(&node, &a, proposed).await, proposed);
         assert_eq!(proposes(&node, &a, later(proposed)).await, proposed, "the same grant, asked for again");

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lock_core::driver::{Attempt, Busy, Queueing, Release, Request};
-use lock_core::{Clock, Effect, Error, FencingToken, Label, Name, Owner, Random, Result};
+use lock_core::{Clock, Effect, Error, FencingToken, Instant, Label, Name, Owner, Random, Result};
 use lock_redlock::{Ask, Candidate, Freed, Held, Kept, Keys, Node, Quorum, Tells, Vote};
 
 use super::{PATIENCE, TTL};
@@ -61,7 +61,7 @@ impl Node for Scripted {
         "scripted"
     }
 
-    fn on_arrival(&self) -> Option<i64> {
+    fn on_arrival(&self, _: Instant) -> Option<i64> {
         None
     }
 

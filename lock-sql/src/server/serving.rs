@@ -3,6 +3,7 @@
 //! The future of a statement must never be dropped half-way: sqlx would leave the connection between two messages. So
 //! the statement does not run in its caller's future, which may be dropped, or put aside without being polled.
 
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,7 +61,8 @@ impl<D: Dialect> Job<D> {
 async fn work<D: Dialect>(first: Job<D>) {
     let (mut alarm, mut next) = (Alarm::default(), Ok(first));
     while let Ok(job) = next {
-        let serving = Serving { shared: job.shared, purpose: Some(job.purpose), link: None };
+        let serving =
+            Serving { shared: job.shared, purpose: Some(job.purpose), link: None, was_at_once: false };
         next = serving.answer_all(job.request, &mut alarm).await.await;
     }
 }
@@ -72,6 +74,8 @@ struct Serving<D: Dialect> {
     purpose: Option<Purpose>,
     /// The connection of the last request, if it can be used again.
     link: Option<Link<D>>,
+    /// Whether the last answer was there as soon as its statement was sent.
+    was_at_once: bool,
 }
 
 impl<D: Dialect> Serving<D> {
@@ -90,6 +94,11 @@ impl<D: Dialect> Serving<D> {
                 Ok(next) => next,
                 Err(rest) => return rest,
             };
+            // A server on the same processor can answer before this task goes on. The next one then would, too, and the
+            // answers on other connections would wait, and those of the server with them.
+            if self.was_at_once {
+                tokio::task::yield_now().await;
+            }
         }
     }
 
@@ -108,9 +117,21 @@ impl<D: Dialect> Serving<D> {
         };
         let Request { call, make, reply } = request;
         let mut reply = Some(reply);
-        let ran = run(&mut link, &call, &make, alarm, &mut reply).await?;
+        let ran = self.count_polls(run(&mut link, &call, &make, alarm, &mut reply)).await?;
         let outcome = self.keep(link, ran);
         Some((reply?, outcome))
+    }
+
+    /// Returns what `running` returns, and records whether that was there at its first poll.
+    async fn count_polls<T>(&mut self, running: impl Future<Output = T>) -> T {
+        let (mut running, mut polls) = (pin!(running), 0_u64);
+        let out = poll_fn(|context| {
+            polls += 1;
+            running.as_mut().poll(context)
+        });
+        let out = out.await;
+        self.was_at_once = polls == 1;
+        out
     }
 
     /// Keeps the connection if it can be used again. Returns the outcome of its statement.

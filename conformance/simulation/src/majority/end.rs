@@ -65,8 +65,8 @@ impl Node for SimNode {
         &self.address
     }
 
-    fn on_arrival(&self) -> Option<i64> {
-        self.heard().map(|clock| clock.on_arrival(self.clock.now()))
+    fn on_arrival(&self, sent: Instant) -> Option<i64> {
+        self.heard().map(|clock| clock.on_arrival(sent))
     }
 
     async fn grant(&self, ask: Ask, proposed: Option<FencingToken>, patience: Duration) -> Result<Vote> {
