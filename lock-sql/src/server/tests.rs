@@ -176,6 +176,22 @@ async fn a_call_that_is_put_aside_keeps_no_connection() {
 }
 
 #[tokio::test]
+async fn a_connection_whose_server_answers_at_once_lets_others_go_on() {
+    let (server, pool) = pool(2);
+    let mut asked: Vec<_> =
+        (0..5).map(|_| Box::pin(ask(&server, &pool, Purpose::Acquire, PATIENCE))).collect();
+    for ask in &mut asked {
+        assert!(poll_once(ask.as_mut()).await.is_pending());
+    }
+    let other = server.clone();
+    let seen = tokio::spawn(async move { other.asked() });
+    for ask in asked {
+        ask.await.unwrap();
+    }
+    assert_eq!((seen.await.unwrap(), server.asked()), (1, 5), "between the first answer and the next statement");
+}
+
+#[tokio::test]
 async fn what_a_caller_no_longer_waits_for_is_not_sent_if_it_was_still_in_line() {
     let (server, pool) = pool(2);
     let told = Arc::new(Notify::new());
