@@ -69,8 +69,8 @@ impl Cycle {
         let take = sqlx::query(AssertSqlSafe(self.texts.take.clone())).bind(name).bind(owner);
         let take = take.bind(TTL.as_micros() as i64).bind(self.deadline).bind(&b"lock-bench"[..]);
         take.fetch_all(&mut *connection).await?;
-        let release = sqlx::query(AssertSqlSafe(self.texts.release.clone())).bind(name).bind(owner);
-        match release.fetch_all(connection).await?.len() {
+        let release = sqlx::query(AssertSqlSafe(self.texts.release.clone()));
+        match release.bind(name).bind(owner).bind(0_i64).fetch_all(connection).await?.len() {
             1 => Ok(()),
             _ => Err("the lock was not held when it was released".into()),
         }

@@ -9,7 +9,7 @@ use lock_core::{Client, Clock, Event, Options, Random};
 use lock_memory::server::lease::LeaseServer;
 use lock_memory::server::queue::QueueServer;
 use lock_memory::server::register::RegisterServer;
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Runtime};
 use tokio::task::{JoinSet, LocalSet};
 
 use super::callers::Caller;
@@ -106,9 +106,8 @@ fn play_on<S: Family>(family: FamilyName, seed: u64, script: Script) -> History 
     let runtime = Builder::new_current_thread().on_thread_park(move || timeline.go_on()).build();
     let runtime = runtime.expect("a runtime without I/O needs nothing of the system");
     let end = LocalSet::new().block_on(&runtime, stage.clone().play());
-    drop(runtime);
-    stage.timeline.forget();
-    let log = stage.log.take();
+    let mut log = stage.log.take();
+    log.extend(ends_with_its_runtime(&stage, runtime));
     let mut verdict = check(&log);
     if end == End::Stuck {
         let index = log.len();
@@ -118,6 +117,19 @@ fn play_on<S: Family>(family: FamilyName, seed: u64, script: Script) -> History 
     let mut tally = stage.world.tally();
     tally.read(&log);
     History { seed, family, log, tally, verdict }
+}
+
+/// Ends the runtime, and with it the claims of processes that were killed. Returns what they told. A runtime ends its
+/// tasks in an order that depends on how many tasks this process has had before, and one seed has to make one history.
+fn ends_with_its_runtime<S: Family>(stage: &Stage<S>, runtime: Runtime) -> Vec<Entry> {
+    drop(runtime);
+    stage.timeline.forget();
+    let mut told = stage.log.take();
+    told.sort_by_key(|entry| match entry.what {
+        What::ClaimLost { client, lock } | What::ClaimEnds { client, lock } => Some((client, lock)),
+        _ => None,
+    });
+    told
 }
 
 /// How a history ended.
