@@ -184,11 +184,20 @@ async fn a_connection_whose_server_answers_at_once_lets_others_go_on() {
         assert!(poll_once(ask.as_mut()).await.is_pending());
     }
     let other = server.clone();
-    let seen = tokio::spawn(async move { other.asked() });
+    let others_turns = tokio::spawn(async move {
+        let mut seen = Vec::new();
+        while other.asked() < 5 {
+            seen.push(other.asked());
+            tokio::task::yield_now().await;
+        }
+        seen
+    });
     for ask in asked {
         ask.await.unwrap();
     }
-    assert_eq!((seen.await.unwrap(), server.asked()), (1, 5), "between the first answer and the next statement");
+    let seen = others_turns.await.unwrap();
+    let between = seen.iter().filter(|asked| **asked > 0).count();
+    assert!(between >= 4, "it has a turn for each: {seen:?}");
 }
 
 #[tokio::test]
