@@ -7,6 +7,7 @@ mod event_reporter;
 mod held;
 mod keep;
 mod leave;
+mod order;
 mod outcome;
 mod renew;
 mod shared;
@@ -33,7 +34,8 @@ use crate::owner::Owner;
 use event_reporter::EventReporter;
 use held::{Given, Held};
 
-pub(crate) use outcome::{Answer, Command, GivenUp, Granted, Outcome};
+pub(crate) use order::{Command, GivenUp};
+pub(crate) use outcome::{Answer, Granted, Outcome};
 pub(crate) use shared::{LONGEST_PATIENCE, Shared};
 pub(crate) use terms::Terms;
 pub(crate) use validity::{Validity, less_margin};

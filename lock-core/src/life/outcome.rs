@@ -1,14 +1,8 @@
-//! What a claim's life tells its caller, and what a guard asks of it.
-
-use std::time::Duration;
-
-use tokio::sync::oneshot;
+//! What a claim's life tells its caller.
 
 use super::tie::Grip;
-use crate::clock::Instant;
 use crate::driver::HoldCount;
-use crate::ending::{Completion, Ending};
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::local_queue::Seen;
 use crate::owner::Owner;
 use crate::token::FencingToken;
@@ -43,45 +37,4 @@ pub(crate) struct Granted {
     pub(crate) token: FencingToken,
     pub(crate) grip: Grip,
     pub(crate) holds: HoldCount,
-}
-
-/// What a guard asks of the claim. The end of the guard asks for a release.
-#[derive(Debug)]
-pub(crate) enum Command {
-    Renew {
-        ttl: Duration,
-        asked: Instant,
-        reply: oneshot::Sender<Result<Duration>>,
-    },
-    Release(oneshot::Sender<GivenUp>),
-    /// To keep the lock until the end of its slot, because the work is done.
-    Complete(oneshot::Sender<GivenUp>),
-}
-
-/// How a claim has given up its lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum GivenUp {
-    Released,
-    /// It is taken until its slot's end.
-    Kept,
-    Expired,
-}
-
-impl GivenUp {
-    /// Returns how the hold ended. A slot that is kept was held until then.
-    pub(crate) fn ending(self) -> Ending {
-        match self {
-            GivenUp::Released | GivenUp::Kept => Ending::Released,
-            GivenUp::Expired => Ending::Expired,
-        }
-    }
-
-    /// Returns what became of the slot of work that is done.
-    pub(crate) fn completion(self) -> Completion {
-        match self {
-            GivenUp::Kept => Completion::Kept,
-            GivenUp::Released => Completion::SlotOver,
-            GivenUp::Expired => Completion::Lost,
-        }
-    }
 }

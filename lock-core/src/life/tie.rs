@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use tokio::sync::Notify;
 use tokio::task::coop::cooperative;
 
-use super::outcome::Command;
+use super::order::Command;
 use super::validity::Validity;
 use crate::ending::LossReason;
 

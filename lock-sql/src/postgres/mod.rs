@@ -1,5 +1,6 @@
 //! PostgreSQL: a table of locks, in a database of its own or in one that exists already.
 
+mod answers;
 mod check;
 mod dialect;
 mod errors;

@@ -8,11 +8,11 @@ use lock_core::driver::{Call, whole_micros};
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
+use super::answers::lease_left;
 use super::dialect::PostgresDialect;
 use super::errors;
 use super::statement::Statement;
 use super::statements::Statements;
-use super::table::read_left;
 use crate::server::{Lease, Pool, Purpose, Renews};
 
 /// The leases in the table.
@@ -28,7 +28,7 @@ impl Renews for Leases {
         let renew =
             move |_| Statement::new(&text).bytes(&key).bytes(owner.as_bytes()).number(whole_micros(ttl));
         let answer = self.pool.ask(call, Purpose::Maintain, renew).await?;
-        answer.rows.first().map_or(Ok(None), read_left)
+        answer.rows.first().map_or(Ok(None), lease_left)
     }
 
     async fn many(&self, call: &Call, leases: Vec<Lease>, ttl: Duration) -> Result<Vec<Option<Duration>>> {
@@ -41,7 +41,7 @@ impl Renews for Leases {
         let answer = self.pool.ask(call, Purpose::Maintain, renew).await?;
         for row in &answer.rows {
             if let Some(told) = told.get_mut(place(row)?) {
-                *told = read_left(row)?;
+                *told = lease_left(row)?;
             }
         }
         Ok(told)

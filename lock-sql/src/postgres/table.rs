@@ -13,6 +13,7 @@ use lock_core::{Effect, Error, ErrorKind, Info, Name, Owner, Random, Result};
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
+use super::answers::{self, Taken};
 use super::dialect::PostgresDialect;
 use super::info::info;
 use super::renewals::Leases;
@@ -24,7 +25,7 @@ use super::sweep::TableRows;
 use super::wakes::{Holder, Waiter, Wakes};
 use super::{check, errors, schema, statements, succession};
 use crate::row::{self, Row};
-use crate::server::{Answer, Lease, Moment, Pool, Purpose, Renewals, TableName, left};
+use crate::server::{Answer, Lease, Moment, Pool, Purpose, Renewals, TableName};
 use crate::sweep::Sweep;
 use crate::table::{Course, Key, Listener, Table};
 
@@ -132,7 +133,7 @@ impl PostgresTable {
     async fn look_for(&self, purpose: Purpose, call: &Call, key: &Key) -> Result<Option<Row>> {
         let answer = self.ask(call, purpose, &self.statements.look, key, |look| look).await?;
         let row = answer.rows.first().ok_or(sqlx::Error::RowNotFound).map_err(errors::reading)?;
-        read(row).map_err(errors::reading)
+        answers::row(row).map_err(errors::reading)
     }
 
     async fn take(&self, call: &Call, key: &Key, request: &Request) -> Result<Taken> {
@@ -145,38 +146,6 @@ impl PostgresTable {
         let answer = self.pool.ask(call, Purpose::Acquire, take).await?;
         let row = answer.rows.first().ok_or(sqlx::Error::RowNotFound).map_err(errors::reading)?;
         Taken::read(row, &request.owner).map_err(errors::reading)
-    }
-}
-
-/// The outcome of one try to take a lock.
-#[derive(Debug)]
-enum Taken {
-    Granted {
-        token: i64,
-        left: Duration,
-        /// The number of the table.
-        table: i64,
-    },
-    /// Another owner holds the lock.
-    Held(Row),
-    /// The lock was free when it was looked at, but another owner took it first.
-    LostRace,
-    /// The deadline had passed, and nothing was done.
-    Late,
-}
-
-impl Taken {
-    fn read(answer: &PgRow, owner: &Owner) -> sqlx::Result<Taken> {
-        if let Some(token) = answer.try_get(statements::TOKEN)? {
-            let (now, expires): (i64, i64) = (answer.try_get(0)?, answer.try_get(7)?);
-            let left = left(expires.saturating_sub(now)).unwrap_or_default();
-            return Ok(Taken::Granted { token, left, table: answer.try_get(9)? });
-        }
-        Ok(match read(answer)? {
-            Some(row) if row.left.is_some() && !row.is_held_by(owner) => Taken::Held(row),
-            _ if answer.try_get(8)? => Taken::Late,
-            _ => Taken::LostRace,
-        })
     }
 }
 
@@ -272,7 +241,7 @@ impl Table for PostgresTable {
         };
         let answer = self.ask(call, Purpose::Maintain, text, &self.key(name), revoke).await?;
         let Some(row) = answer.rows.first() else { return Ok(Revoked::NotHeld) };
-        Ok(read_left(row)?.map_or(Revoked::Free, Revoked::FreeIn))
+        Ok(answers::lease_left(row)?.map_or(Revoked::Free, Revoked::FreeIn))
     }
 
     async fn time(&self, call: &Call) -> Result<i64> {
@@ -335,26 +304,4 @@ fn unless_pooled<T>(outcome: Result<T>) -> Result<Option<T>> {
 
 pub(super) fn late() -> Error {
     Error::unavailable(Effect::NotApplied, "the request reached the server after its deadline")
-}
-
-/// Reads the row of the table, whose columns follow the server's time in an answer.
-fn read(row: &PgRow) -> sqlx::Result<Option<Row>> {
-    let now: i64 = row.try_get(0)?;
-    let Some(owner) = row.try_get(1)? else { return Ok(None) };
-    let (token, expires, label): (i64, i64, Vec<u8>) = (row.try_get(2)?, row.try_get(3)?, row.try_get(4)?);
-    Ok(Some(Row {
-        owner,
-        token,
-        left: left(expires.saturating_sub(now)),
-        label: String::from_utf8_lossy(&label).into_owned(),
-        revoked: row.try_get(5)?,
-        since: Duration::from_micros(u64::try_from(now.saturating_sub(token)).unwrap_or(0)),
-    }))
-}
-
-/// Reads what is left of a lease that ends at the time in the second column.
-pub(super) fn read_left(row: &PgRow) -> Result<Option<Duration>> {
-    let read = || Ok((row.try_get::<i64, _>(0)?, row.try_get::<i64, _>(1)?));
-    let (now, expires) = read().map_err(errors::reading)?;
-    Ok(left(expires.saturating_sub(now)))
 }

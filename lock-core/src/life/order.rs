@@ -1,0 +1,50 @@
+//! What a guard asks of its claim, and what it is told at the end.
+
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use crate::clock::Instant;
+use crate::ending::{Completion, Ending};
+use crate::error::Result;
+
+/// What a guard asks of the claim. The end of the guard asks for a release.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Renew {
+        ttl: Duration,
+        asked: Instant,
+        reply: oneshot::Sender<Result<Duration>>,
+    },
+    Release(oneshot::Sender<GivenUp>),
+    /// To keep the lock until the end of its slot, because the work is done.
+    Complete(oneshot::Sender<GivenUp>),
+}
+
+/// How a claim has given up its lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GivenUp {
+    Released,
+    /// It is taken until its slot's end.
+    Kept,
+    Expired,
+}
+
+impl GivenUp {
+    /// Returns how the hold ended. A slot that is kept was held until then.
+    pub(crate) fn ending(self) -> Ending {
+        match self {
+            GivenUp::Released | GivenUp::Kept => Ending::Released,
+            GivenUp::Expired => Ending::Expired,
+        }
+    }
+
+    /// Returns what became of the slot of work that is done.
+    pub(crate) fn completion(self) -> Completion {
+        match self {
+            GivenUp::Kept => Completion::Kept,
+            GivenUp::Released => Completion::SlotOver,
+            GivenUp::Expired => Completion::Lost,
+        }
+    }
+}
