@@ -148,15 +148,6 @@ impl Clock {
         self.sleep_until(self.now() + pause).await;
     }
 
-    /// Returns what `future` returns before `at`; otherwise `None`. Then `future` has been dropped.
-    pub(crate) async fn until<F: Future>(&self, at: Instant, future: F) -> Option<F::Output> {
-        tokio::select! {
-            biased;
-            out = future => Some(out),
-            () = self.sleep_until(at) => None,
-        }
-    }
-
     /// Returns what `future` returns within `limit`; otherwise `None`. Then `future` has been dropped.
     ///
     /// Meant for the time limit of a call. By a clock that is no client's, this may return later if the machine is suspended
@@ -166,11 +157,11 @@ impl Clock {
     ///
     /// Cancel safe if `future` is.
     pub async fn timeout<F: Future>(&self, limit: Duration, future: F) -> Option<F::Output> {
-        self.before(self.now() + limit, future).await
+        self.until(self.now() + limit, future).await
     }
 
     /// Does the same with the moment at which the limit is reached.
-    pub(crate) async fn before<F: Future>(&self, end: Instant, future: F) -> Option<F::Output> {
+    pub(crate) async fn until<F: Future>(&self, end: Instant, future: F) -> Option<F::Output> {
         let over = match &self.0.queue {
             Some(_) => Sleep::until(self, end),
             None => Sleep::alone(self, self.0.time.timer(end.since(self.now()).min(LONGEST_TIMER))),

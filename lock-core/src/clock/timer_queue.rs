@@ -5,7 +5,6 @@
 //! the memory.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -36,21 +35,12 @@ struct Queue {
 struct Entries {
     wakers: BTreeMap<Place, Waker>,
     last: u64,
-    task: Sleeps,
+    /// Until when the task sleeps; `None` if it waits for an entry.
+    sleeps_until: Option<Instant>,
 }
 
 /// The place of an entry: its moment, and a number that no other entry has.
-type Place = (Instant, NonZeroU64);
-
-/// What the task of a queue waits for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Sleeps {
-    /// The next entry.
-    #[default]
-    Untimed,
-    /// This moment, or an entry that comes sooner.
-    Until(Instant),
-}
+type Place = (Instant, u64);
 
 impl TimerQueue {
     /// Makes a timer queue by `clock`, whose task runs on `runtime`.
@@ -82,7 +72,7 @@ pub(super) struct Sleeper<'a> {
     queue: &'a Queue,
     pub(super) at: Instant,
     /// The number of its entry, and what that wakes.
-    entry: Option<(NonZeroU64, Waker)>,
+    entry: Option<(u64, Waker)>,
 }
 
 /// The queue has ended with its runtime: it wakes no sleeper any more.
@@ -95,8 +85,10 @@ impl Sleeper<'_> {
         if now >= self.at {
             return Poll::Ready(Ok(()));
         }
+        if self.queue.has_ended.load(Ordering::Acquire) {
+            return Poll::Ready(Err(Ended));
+        }
         let number = match &self.entry {
-            _ if self.queue.has_ended.load(Ordering::Acquire) => return Poll::Ready(Err(Ended)),
             // The entry stays until its moment.
             Some((_, waker)) if waker.will_wake(context.waker()) => return Poll::Pending,
             entry => entry.as_ref().map(|(number, _)| *number),
@@ -119,19 +111,19 @@ impl Drop for Sleeper<'_> {
 impl Queue {
     /// Adds an entry that wakes `waker`, or gives the entry of this number this waker. Returns the entry's number;
     /// `None` if no task wakes sleepers any more.
-    fn set(&self, at: Instant, number: Option<NonZeroU64>, waker: &Waker) -> Option<NonZeroU64> {
+    fn set(&self, at: Instant, number: Option<u64>, waker: &Waker) -> Option<u64> {
         let mut entries = self.entries();
         if self.has_ended.load(Ordering::Acquire) {
             return None;
         }
         let number = number.unwrap_or_else(|| {
             entries.last += 1;
-            NonZeroU64::MIN.saturating_add(entries.last)
+            entries.last
         });
         let before = entries.wakers.insert((at, number), waker.clone());
-        let task_is_late = !matches!(entries.task, Sleeps::Until(until) if until <= at);
+        let task_is_late = entries.sleeps_until.is_none_or(|until| at < until);
         if task_is_late {
-            entries.task = Sleeps::Until(at);
+            entries.sleeps_until = Some(at);
         }
         drop(entries);
         // Not under the lock, as in `drop`.
@@ -145,10 +137,10 @@ impl Queue {
     /// Wakes the sleepers whose time has come. Returns the moment of the first entry that remains.
     fn wake_due(&self, now: Instant) -> Option<Instant> {
         let mut entries = self.entries();
-        let later = entries.wakers.split_off(&(now, NonZeroU64::MAX));
+        let later = entries.wakers.split_off(&(now, u64::MAX));
         let due = std::mem::replace(&mut entries.wakers, later);
         let next = entries.wakers.first_key_value().map(|((at, _), _)| *at);
-        entries.task = next.map_or(Sleeps::Untimed, Sleeps::Until);
+        entries.sleeps_until = next;
         drop(entries);
         // Not under the lock: what is woken may set or drop an entry.
         due.into_values().for_each(Waker::wake);
@@ -200,10 +192,12 @@ impl Drop for Timekeeper {
 #[cfg(test)]
 mod tests {
     use std::pin::{Pin, pin};
+    use std::sync::atomic::AtomicU64;
     use std::task::Wake;
     use std::time::Duration;
 
     use super::*;
+    use crate::clock::{Time, Timer};
 
     const MS: Duration = Duration::from_millis(1);
 
@@ -258,9 +252,45 @@ mod tests {
         for _ in 0..20 {
             let mut sleep = pin!(clock.sleep_until(clock.now() + 200 * MS));
             assert!(poll(sleep.as_mut()).is_pending());
-            assert_eq!(queue.entries().task, Sleeps::Until(first), "it is set for the first entry");
+            assert_eq!(queue.entries().sleeps_until, Some(first), "it is set for the first entry");
             tokio::task::yield_now().await;
         }
+    }
+
+    /// A time that can be set forward, as it goes on during a suspend: its timers stand still then.
+    #[derive(Clone, Debug, Default)]
+    struct Suspendable(Arc<AtomicU64>);
+
+    impl Time for Suspendable {
+        fn now(&self) -> Instant {
+            Instant::from_origin(Duration::from_secs(self.0.load(Ordering::SeqCst)))
+        }
+
+        fn timer(&self, pause: Duration) -> Timer {
+            let clock = Clock::tokio();
+            Box::pin(async move { clock.sleep(pause).await })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_time_limit_that_passes_during_a_suspend_is_over_when_that_is_noticed() {
+        let time = Suspendable::default();
+        let clock = Clock::new(time.clone()).with_queue(&Handle::current());
+        let (timers, own) = (Clock::tokio(), clock.clone());
+        let began = timers.now();
+        // A task of its own, so that nothing but the queue wakes it.
+        let call = async move { own.timeout(Duration::from_secs(60), std::future::pending::<()>()).await };
+        let call = tokio::spawn(call);
+        let suspend = async {
+            tokio::task::yield_now().await;
+            time.0.store(61, Ordering::SeqCst);
+        };
+        let (noticed, ()) = tokio::join!(clock.watch(Duration::from_secs(1)), suspend);
+        assert_eq!((noticed, call.await.unwrap()), (Some(Duration::from_secs(60)), None));
+        assert!(
+            timers.now().since(began) < Duration::from_secs(2),
+            "its timer would have rung after a minute"
+        );
     }
 
     #[test]

@@ -62,7 +62,7 @@ impl Call {
     ///
     /// Cancel safe if `future` is.
     pub async fn within<F: Future>(&self, future: F) -> Option<F::Output> {
-        self.clock.before(self.ends, future).await
+        self.clock.until(self.ends, future).await
     }
 
     /// Returns the error which says that the time is over, and what may have been done.
