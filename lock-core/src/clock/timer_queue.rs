@@ -223,8 +223,12 @@ mod tests {
                 clock.now().since(began)
             }
         };
-        // The later one is set first, so that the second has to make the timer ring sooner.
-        let (late, soon, now) = tokio::join!(ended(900), ended(30), ended(0));
+        // The later one is set first, and the task sleeps for it, so that the second has to make its timer ring sooner.
+        let sooner = async {
+            tokio::task::yield_now().await;
+            ended(30).await
+        };
+        let (late, soon, now) = tokio::join!(ended(900), sooner, ended(0));
         for (ended, after) in [(late, 900), (soon, 30), (now, 0)] {
             assert!(ended >= after * MS && ended <= (after + 2) * MS, "{ended:?} of {after}");
         }
