@@ -84,10 +84,17 @@ pub(crate) fn revoke(holder: &Bson, by: &Bson, label: &str) -> Vec<Document> {
     vec![doc! { "$replaceWith": outcome }]
 }
 
-/// Returns the pipeline of a revoke that frees the lock at once. The holder is still told that it was revoked.
+/// Returns the pipeline of a revoke that frees the lock at once. The holder is still told that it was revoked. A lease
+/// that has ended already is left unchanged.
 pub(crate) fn revoke_now(holder: &Bson) -> Vec<Document> {
-    let taken = doc! { "$set": { "expires": NEVER, "revoked": first(holder) } };
-    vec![taken, doc! { "$unset": ["owner", "label"] }, forget()]
+    let freed = doc! {
+        "_id": "$_id",
+        "token": "$token",
+        "expires": NEVER,
+        "revoked": first(holder),
+        "waiting": "$waiting",
+    };
+    vec![doc! { "$replaceWith": { "$cond": [is_live(), freed, "$$ROOT"] } }, forget()]
 }
 
 /// Returns the owner that a lock was first revoked from, however often it was revoked.

@@ -3,11 +3,12 @@
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-use lock_core::driver::{Lease, Revoked, Wakes, When};
+use lock_core::driver::{Lease, Queueing, Renewal, Revoked, Wakes, When};
 use lock_core::{Ending, ErrorKind, Guard, Lock, LossReason, Name, OwnerBytes};
 
 use crate::bounds;
 use crate::case::{Case, case};
+use crate::claims;
 use crate::setting::{Setting, ms};
 use crate::timing::{
     Answered, Returned, assert_in_time, assert_lost_for, released, still_held, until, within,
@@ -22,6 +23,7 @@ pub(crate) const CASES: &[Case] = &[
     case!(a_holder_that_releases_unaware_of_a_revoke_frees_the_name, [B9]),
     case!(a_lock_that_is_revoked_twice_is_its_first_holders_to_give_back, [B9]),
     case!(only_the_holder_that_was_seen_is_revoked, [B9]),
+    case!(a_lease_that_has_ended_is_not_revoked, [B10]; if |s| s.info.lease == Lease::Lock),
     case!(check_finds_the_server_in_order, []),
 ];
 
@@ -229,6 +231,24 @@ async fn only_the_holder_that_was_seen_is_revoked(s: Setting) {
     assert_eq!(lock.revoke(&seen.owner, When::Now).answered().await, Revoked::NotHeld, "it is revoked");
     assert!(!s.is_free(&name).await, "its deadline is far, and its guard lives");
     drop(third);
+}
+
+/// A holder that was told of a revoke could not tell its lease's end from an operator's order.
+async fn a_lease_that_has_ended_is_not_revoked(s: Setting) {
+    let (name, client) = (s.name(), s.client().await);
+    let lock = s.lock(&client, &name).build().expect("fine terms");
+    for when in [When::HoldersDeadline, When::Now] {
+        let mut claim = s.claim(&client, &name, s.ttl() * 2, Queueing::No);
+        claims::granted(&mut claim).await;
+        let holder = lock.inspect().answered().await.holder.expect("it is held");
+        until("its lease has ended", s.ttl() * 4 + ms(1000), || async {
+            lock.inspect().answered().await.holder.is_none()
+        })
+        .await;
+        assert_eq!(lock.revoke(&holder.owner, when).answered().await, Revoked::NotHeld, "{when:?}");
+        assert!(matches!(claim.renew(s.ttl()).answered().await, Renewal::Lost(LossReason::Gone)), "{when:?}");
+        claim.release().answered().await;
+    }
 }
 
 async fn check_finds_the_server_in_order(s: Setting) {
