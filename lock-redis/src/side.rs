@@ -5,8 +5,6 @@
 //! reserved), and it begins with the key, as access rules by prefix and `SCAN` need. Wrapping the key in braces instead
 //! would miss the slot of names that contain braces, let `a` and `{a}` collide, and hide the prefix.
 
-use std::sync::LazyLock;
-
 use lock_core::driver::RESERVED_SUFFIX;
 
 /// What a side key is for. The value is its last letter.
@@ -95,31 +93,48 @@ fn tag(key: &[u8]) -> Option<&[u8]> {
     (length > 0).then(|| &behind[..length])
 }
 
-/// For every difference between two slots, three bytes that cancel it when the suffix follows them. The checksum is
-/// linear, so the effect of the bytes does not depend on the key.
-static STEERINGS: LazyLock<Vec<[u8; STEERING]>> = LazyLock::new(|| {
-    let mut table = vec![[0; STEERING]; SLOTS];
-    let mut missing = SLOTS;
-    for (a, b, c) in combinations() {
-        let bytes = [a, b, c];
-        let entry = &mut table[usize::from(crc16(crc16(0, &bytes), &[0; SUFFIX])) % SLOTS];
-        if *entry == [0; STEERING] {
-            *entry = bytes;
+/// For every difference between two slots, three bytes that cancel it when the suffix follows them: the first ones in the
+/// order of the alphabet. The checksum is linear, so the effect of each byte depends neither on the key nor on the others.
+///
+/// The compiler makes the table. A program that takes one lock would spend half of its time on it.
+static STEERINGS: [[u8; STEERING]; SLOTS] = {
+    let effects = [effects_at(0), effects_at(1), effects_at(2)];
+    let mut table = [[0; STEERING]; SLOTS];
+    let (mut missing, mut nth) = (SLOTS, 0);
+    // If the combinations did not reach every slot, this would not compile.
+    while missing > 0 {
+        let [a, b, c] = [nth >> 12, nth >> 6 & 63, nth & 63];
+        let entry = &mut table[(effects[0][a] ^ effects[1][b] ^ effects[2][c]) as usize % SLOTS];
+        if entry[0] == 0 {
+            *entry = [ALPHABET[a], ALPHABET[b], ALPHABET[c]];
             missing -= 1;
         }
+        nth += 1;
     }
-    debug_assert_eq!(missing, 0, "64^3 strings reach every slot");
     table
-});
+};
 
-fn combinations() -> impl Iterator<Item = (u8, u8, u8)> {
-    let letters = || ALPHABET.iter().copied();
-    letters().flat_map(move |a| letters().flat_map(move |b| letters().map(move |c| (a, b, c))))
+/// Returns what each letter at this place does to the checksum.
+const fn effects_at(place: usize) -> [u16; ALPHABET.len()] {
+    let mut effects = [0; ALPHABET.len()];
+    let mut nth = 0;
+    while nth < ALPHABET.len() {
+        let mut bytes = [0; STEERING];
+        bytes[place] = ALPHABET[nth];
+        effects[nth] = crc16(crc16(0, &bytes), &[0; SUFFIX]);
+        nth += 1;
+    }
+    effects
 }
 
 /// CRC-16/XMODEM, by which Redis Cluster computes slots, continued from `crc`.
-fn crc16(crc: u16, bytes: &[u8]) -> u16 {
-    bytes.iter().fold(crc, |crc, byte| (crc << 8) ^ CRC[usize::from((crc >> 8) ^ u16::from(*byte))])
+const fn crc16(mut crc: u16, bytes: &[u8]) -> u16 {
+    let mut at = 0;
+    while at < bytes.len() {
+        crc = (crc << 8) ^ CRC[((crc >> 8) ^ bytes[at] as u16) as usize];
+        at += 1;
+    }
+    crc
 }
 
 const CRC: [u16; 256] = {
@@ -222,13 +237,29 @@ mod tests {
     }
 
     #[test]
+    fn the_steering_of_a_slot_is_its_first_combination() {
+        let mut first = vec![[0; STEERING]; SLOTS];
+        for (a, b, c) in combinations() {
+            let bytes = [a, b, c];
+            let entry = &mut first[usize::from(crc16(crc16(0, &bytes), &[0; SUFFIX])) % SLOTS];
+            if *entry == [0; STEERING] {
+                *entry = bytes;
+            }
+        }
+        assert_eq!(first, STEERINGS);
+    }
+
+    fn combinations() -> impl Iterator<Item = (u8, u8, u8)> {
+        let letters = || ALPHABET.iter().copied();
+        letters().flat_map(move |a| letters().flat_map(move |b| letters().map(move |c| (a, b, c))))
+    }
+
+    #[test]
     fn the_layout_is_fixed() {
         // Clients of every version must find each other's tokens.
         assert_eq!(side_key(b"{a}b", Kind::Token), b"{a}b000:lock~t");
-        let plain = side_key(b"jobs:a", Kind::Token);
-        assert_eq!(
-            (&plain[..6], plain.len(), &plain[9..]),
-            (b"jobs:a".as_slice(), 16, b":lock~t".as_slice())
-        );
+        assert_eq!(side_key(b"jobs:a", Kind::Token), b"jobs:a07r:lock~t");
+        assert_eq!(side_key(b"nightly-report", Kind::Token), b"nightly-report08g:lock~t");
+        assert_eq!(side_key("\u{e9}".as_bytes(), Kind::Token), b"\xc3\xa94L8:lock~t");
     }
 }
