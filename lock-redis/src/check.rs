@@ -62,9 +62,9 @@ fn reachable(link: &Link) -> Finding {
 fn try_rights(server: &Server, link: &Link, keys: &Keys) -> Cmd {
     let mut all = keys.with_token();
     let latch = server.layout.latch(&keys.lock, &Owner::mint(&server.random));
-    all.extend(latch.as_deref());
+    all.extend(latch);
     let mut command = server.layout.scripts().try_rights.on(&all);
-    command.arg(&keys.releases).arg(link.facts.delivery.publish());
+    command.arg(keys.releases()).arg(link.facts.delivery.publish());
     command
 }
 
@@ -157,7 +157,7 @@ fn standing(subject: &'static str, standing: Standing) -> Finding {
 }
 
 async fn push(server: &Server, call: &Call, name: &Name) -> Finding {
-    match server.feed.listen(name, Topic::releases(name, &server.keys(name).releases), call).await {
+    match server.feed.listen(name, Topic::releases(name, &server.keys(name).releases()), call).await {
         Ok(_) => Finding::new("push", Level::Good, "waiters are woken by a release"),
         Err(e) if e.kind() == ErrorKind::Unsupported => Finding::new("push", Level::Warning, e.message()),
         Err(e) => Finding::new("push", Level::Unknown, e.message()),

@@ -29,10 +29,6 @@ const SAME_END: Duration = Duration::from_millis(20);
 pub(crate) struct RedisClaim {
     server: Arc<Server>,
     request: Request,
-    keys: Keys,
-    releases: Topic,
-    /// How this owner is written down while it holds the lock.
-    value: String,
     /// The longest ttl that was asked for so far.
     longest: Duration,
     listening: Option<Listening>,
@@ -50,14 +46,18 @@ pub(crate) struct RedisClaim {
     is_asked: bool,
 }
 
+/// How a claim is written down on the server. It is made for each call: many locks are held at a time, and few of them are
+/// asked about.
+struct Written {
+    keys: Keys,
+    /// How this owner is written down while it holds the lock.
+    value: String,
+}
+
 impl RedisClaim {
     pub(crate) fn new(server: Arc<Server>, request: Request) -> RedisClaim {
-        let (layout, keys) = (server.layout, server.keys(&request.name));
         RedisClaim {
-            releases: Topic::releases(&request.name, &keys.releases),
-            value: layout.held(&request.owner, &request.label),
             longest: request.ttl,
-            keys,
             server,
             request,
             listening: None,
@@ -82,7 +82,7 @@ impl RedisClaim {
 
     /// Returns whether it listens for a release that the server does not report at present.
     pub(crate) fn is_deaf(&self) -> bool {
-        self.listening.is_some() && !self.server.feed.is_confirmed(&self.releases)
+        self.listening.is_some() && !self.hears_releases()
     }
 
     pub(crate) fn stop_listening(&mut self) {
@@ -91,7 +91,24 @@ impl RedisClaim {
 
     /// Tells the waiters that listen at this other server of a release.
     pub(crate) fn tell_at(&self, server: &Server) {
-        server.publish_in_background(&self.keys.releases, server.layout.released());
+        server.publish_in_background(&self.keys().releases(), server.layout.released());
+    }
+
+    fn keys(&self) -> Keys {
+        self.server.keys(&self.request.name)
+    }
+
+    fn releases(&self) -> Topic {
+        Topic::releases(&self.request.name, &self.keys().releases())
+    }
+
+    fn hears_releases(&self) -> bool {
+        self.server.feed.is_confirmed(&self.releases())
+    }
+
+    fn written(&self) -> Written {
+        let Request { owner, label, .. } = &self.request;
+        Written { keys: self.keys(), value: self.server.layout.held(owner, label) }
     }
 
     /// Returns the server that was asked last.
@@ -107,11 +124,12 @@ impl RedisClaim {
     /// Asks for the lock. The server may refuse an attempt as late although it has time left, because our estimate of
     /// the server's clock was behind. The refusal corrects the estimate, and the attempt is sent once more.
     async fn grant(&mut self, call: &Call) -> Result<Attempt> {
+        let written = self.written();
         for _ in 0..2 {
             let link = self.server.primary(call).await?;
             let grant = &self.server.layout.scripts().grant;
-            let mut command = self.asks(grant, &link, call);
-            self.server.layout.add_to_grant(&mut command, self.asker(&link));
+            let mut command = self.asks(grant, &written, &link, call);
+            self.server.layout.add_to_grant(&mut command, self.asker(&written, &link));
             self.is_asked = true;
             let (answer, acknowledgement) =
                 self.server.run_acknowledged_on(&link, call, grant, command).await?;
@@ -137,16 +155,16 @@ impl RedisClaim {
     }
 
     /// Returns the call of a script that can take the lock, with what all of these take first.
-    fn asks(&self, script: &Script, link: &Link, call: &Call) -> Cmd {
-        let mut command = script.on(&self.keys.with_token());
-        command.arg(&self.value).arg(whole_millis(self.request.ttl)).arg(link.deadline(call));
+    fn asks(&self, script: &Script, written: &Written, link: &Link, call: &Call) -> Cmd {
+        let mut command = script.on(&written.keys.with_token());
+        command.arg(&written.value).arg(whole_millis(self.request.ttl)).arg(link.deadline(call));
         command
     }
 
     /// Returns whether other clients wait, from what a script has answered. Our own connection counts among those that
     /// listen only if it is subscribed both `before` and after.
     fn others(&self, before: bool, answered: i64) -> Option<bool> {
-        let after = self.server.feed.is_confirmed(&self.releases);
+        let after = self.hears_releases();
         let listens = if before && after { Listens::Also } else { Listens::NotNow };
         self.server.layout.others(answered, listens)
     }
@@ -160,11 +178,11 @@ impl RedisClaim {
         }
     }
 
-    fn asker(&self, link: &Link) -> Asker<'_> {
+    fn asker<'a>(&'a self, written: &'a Written, link: &Link) -> Asker<'a> {
         Asker {
             request: &self.request,
-            value: &self.value,
-            keys: &self.keys,
+            value: &written.value,
+            keys: &written.keys,
             client: &self.server.client_digits,
             delivery: link.facts.delivery,
             has_waited: self.has_waited,
@@ -192,7 +210,7 @@ impl RedisClaim {
         if self.maybe_held || call.began() >= until {
             return Ok(None);
         }
-        match self.server.ask(call, redis::cmd("PTTL").arg(&self.keys.lock)).await {
+        match self.server.ask(call, redis::cmd("PTTL").arg(self.keys().lock)).await {
             Ok(Value::Int(left @ 0..)) => {
                 let (busy, ends) =
                     (Busy::default().with_free_in(duration(left)), call.began() + duration(left));
@@ -222,7 +240,7 @@ impl RedisClaim {
     pub(crate) async fn attempt_within(&mut self, call: &Call) -> Result<Attempt> {
         if self.request.waits == Queueing::Queued && self.listening.is_none() {
             let Server { feed, layout, .. } = &*self.server;
-            self.listening = Listening::to_releases_already(feed, &self.releases, *layout, &self.request);
+            self.listening = Listening::to_releases_already(feed, &self.releases(), *layout, &self.request);
         }
         let outcome = match self.look_first(call).await? {
             Some(busy) => Ok(Attempt::Busy(busy)),
@@ -253,7 +271,7 @@ impl RedisClaim {
         if self.listening.is_none() {
             let Server { feed, layout, .. } = &*self.server;
             let listening =
-                Listening::to_releases(feed, &self.releases, *layout, &self.request, call).await?;
+                Listening::to_releases(feed, &self.releases(), *layout, &self.request, call).await?;
             self.listening = Some(listening);
         }
         Ok(())
@@ -269,9 +287,10 @@ impl RedisClaim {
         self.longest = self.longest.max(ttl);
         let link = self.server.primary(call).await?;
         let renew = &self.server.layout.scripts().renew;
-        let mut command = renew.on(&self.keys.without_token());
-        command.arg(&self.value).arg(whole_millis(ttl)).arg(whole_millis(self.longest));
-        self.server.layout.add_to_renewal(&mut command, self.asker(&link));
+        let written = self.written();
+        let mut command = renew.on(&written.keys.without_token());
+        command.arg(&written.value).arg(whole_millis(ttl)).arg(whole_millis(self.longest));
+        self.server.layout.add_to_renewal(&mut command, self.asker(&written, &link));
         let (answer, acknowledgement) = self.server.run_acknowledged_on(&link, call, renew, command).await?;
         match answer.fields[..] {
             [1, left] => match acknowledgement.kept().await {
@@ -289,20 +308,21 @@ impl RedisClaim {
     }
 
     pub(crate) async fn release_within(&mut self, call: &Call) -> Result<Release> {
-        let before = self.server.feed.is_confirmed(&self.releases);
+        let before = self.hears_releases();
         let link = self.server.primary(call).await?;
+        let written = self.written();
         let release = &self.server.layout.scripts().release;
         let latch = match self.latch.take() {
             // This release was sent before, and its answer is missing.
             Some(latch) => Some(latch),
-            None => self.server.layout.latch(&self.keys.lock, &Owner::mint(&self.server.random)),
+            None => self.server.layout.latch(&written.keys.lock, &Owner::mint(&self.server.random)),
         };
         self.latch.clone_from(&latch);
-        let mut keys = self.keys.without_token();
-        keys.extend(latch.as_deref());
+        let mut keys = written.keys.without_token();
+        keys.extend(latch);
         let mut command = release.on(&keys);
-        command.arg(&self.value).arg(&self.keys.releases).arg(link.facts.delivery.publish());
-        self.server.layout.add_to_release(&mut command, self.asker(&link));
+        command.arg(&written.value).arg(written.keys.releases()).arg(link.facts.delivery.publish());
+        self.server.layout.add_to_release(&mut command, self.asker(&written, &link));
         let answer = match self.is_asked {
             true => self.server.run_behind(&link, call, release, command).await?,
             false => self.server.run_on(&link, call, release, command).await?,
@@ -322,7 +342,7 @@ impl RedisClaim {
     pub(crate) async fn server_time_within(&mut self, call: &Call) -> Result<UnixTime> {
         let link = self.server.primary(call).await?;
         let inspect = &self.server.layout.scripts().inspect;
-        let command = inspect.on(&self.keys.with_token());
+        let command = inspect.on(&self.keys().with_token());
         let shown = self.server.run_for_value(&link, call, inspect, command).await;
         scripts::time_of(&shown.map_err(Error::not_applied)?)
     }

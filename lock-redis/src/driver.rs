@@ -71,7 +71,7 @@ impl Driver for RedisDriver {
         let link = self.0.primary(call).await?;
         let revoke = &layout.scripts().revoke;
         let mut command = revoke.on(&keys.without_token());
-        command.arg(holder.as_bytes()).arg(&keys.releases).arg(link.facts.delivery.publish());
+        command.arg(holder.as_bytes()).arg(keys.releases()).arg(link.facts.delivery.publish());
         command.arg(successor).arg(self.0.revokes_channel());
         layout.add_to_revoke(&mut command, holder.as_bytes());
         let answer: Answer = self.0.run_on(&link, call, revoke, command).await?;

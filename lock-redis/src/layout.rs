@@ -70,26 +70,48 @@ impl Default for Grace {
     }
 }
 
-/// The keys of one lock.
+/// The keys of one lock. The lock's own is kept, and the others are made of it when a call needs them.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
+    layout: Layout,
     pub(crate) lock: Vec<u8>,
-    pub(crate) token: Vec<u8>,
-    /// What else the layout keeps beside the lock.
-    beside: Vec<Vec<u8>>,
-    /// The channel on which its releases are published.
-    pub(crate) releases: Vec<u8>,
 }
 
 impl Keys {
     /// Returns the keys of the scripts that take and show the lock.
-    pub(crate) fn with_token(&self) -> Vec<&[u8]> {
-        [&*self.lock, &self.token].into_iter().chain(self.beside.iter().map(Vec::as_slice)).collect()
+    pub(crate) fn with_token(&self) -> Vec<Vec<u8>> {
+        let token = match self.layout {
+            Layout::Own | Layout::Fair(_) | Layout::Redisson => self.side(Kind::Token),
+            Layout::RedissonFenced => redisson::counter(&self.lock),
+        };
+        [self.lock.clone(), token].into_iter().chain(self.beside()).collect()
     }
 
     /// Returns the keys of the scripts that keep, release and revoke the lock.
-    pub(crate) fn without_token(&self) -> Vec<&[u8]> {
-        [&*self.lock].into_iter().chain(self.beside.iter().map(Vec::as_slice)).collect()
+    pub(crate) fn without_token(&self) -> Vec<Vec<u8>> {
+        std::iter::once(self.lock.clone()).chain(self.beside()).collect()
+    }
+
+    /// Returns the channel on which its releases are published.
+    pub(crate) fn releases(&self) -> Vec<u8> {
+        match self.layout {
+            Layout::Own | Layout::Fair(_) => self.side(Kind::Wakes),
+            Layout::Redisson | Layout::RedissonFenced => redisson::channel(&self.lock),
+        }
+    }
+
+    /// Returns what else the layout keeps beside the lock.
+    fn beside(&self) -> impl Iterator<Item = Vec<u8>> {
+        let kinds: &[Kind] = match self.layout {
+            Layout::Own => &[],
+            Layout::Fair(_) => &[Kind::Order, Kind::Alive],
+            Layout::Redisson | Layout::RedissonFenced => &[Kind::Label],
+        };
+        kinds.iter().map(|kind| self.side(*kind))
+    }
+
+    fn side(&self, kind: Kind) -> Vec<u8> {
+        side_key(&self.lock, kind)
     }
 }
 
@@ -117,19 +139,8 @@ impl Asker<'_> {
 
 impl Layout {
     /// Returns the keys of the lock with this key.
-    pub(crate) fn keys(self, lock: &[u8]) -> Keys {
-        let side = |kind| side_key(lock, kind);
-        let (token, beside, releases) = match self {
-            Layout::Own => (side(Kind::Token), vec![], side(Kind::Wakes)),
-            Layout::Fair(_) => {
-                (side(Kind::Token), vec![side(Kind::Order), side(Kind::Alive)], side(Kind::Wakes))
-            }
-            Layout::Redisson => (side(Kind::Token), vec![side(Kind::Label)], redisson::channel(lock)),
-            Layout::RedissonFenced => {
-                (redisson::counter(lock), vec![side(Kind::Label)], redisson::channel(lock))
-            }
-        };
-        Keys { lock: lock.to_vec(), token, beside, releases }
+    pub(crate) fn keys(self, lock: Vec<u8>) -> Keys {
+        Keys { layout: self, lock }
     }
 
     /// Returns the key that keeps the answer to the release with this id, where there is one.
@@ -184,7 +195,7 @@ impl Layout {
                     Queueing::No => "tries",
                 };
                 command.arg(asker.place()).arg(whole_millis(grace.0)).arg(waits);
-                command.arg(&asker.keys.releases).arg(asker.delivery.publish());
+                command.arg(asker.keys.releases()).arg(asker.delivery.publish());
             }
             Layout::Redisson => _ = command.arg("clock").arg(label),
             Layout::RedissonFenced => _ = command.arg("counter").arg(label),

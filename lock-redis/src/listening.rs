@@ -13,7 +13,7 @@ pub(crate) struct Listening {
     /// To what concerns every waiter for the name, or to revokes of what the claim holds.
     all: Subscription,
     /// To this owner's turn, on a fair lock.
-    turn: Option<Subscription>,
+    turn: Option<Box<Subscription>>,
 }
 
 impl Listening {
@@ -32,7 +32,7 @@ impl Listening {
                 None => {
                     return Err(Error::unavailable(Effect::NotApplied, "the subscription connection broke"));
                 }
-                turn => turn,
+                turn => turn.map(Box::new),
             },
         };
         Ok(Listening { all, turn })
@@ -48,7 +48,7 @@ impl Listening {
         let all = feed.listen_already(&request.name, topic)?;
         let turn = match turn_of(layout, request) {
             None => None,
-            Some(owner) => Some(feed.listen_already(&owner, topic)?),
+            Some(owner) => Some(Box::new(feed.listen_already(&owner, topic)?)),
         };
         Some(Listening { all, turn })
     }

@@ -71,9 +71,10 @@ impl Script {
     }
 
     /// Returns the command that runs the script on `keys`, by its digest. The caller adds the arguments.
-    pub(crate) fn on(&self, keys: &[&[u8]]) -> Cmd {
+    pub(crate) fn on(&self, keys: &[impl AsRef<[u8]>]) -> Cmd {
         let mut command = Cmd::with_capacity(8, 512);
-        command.arg("EVALSHA").arg(self.sha()).arg(keys.len()).arg(keys);
+        command.arg("EVALSHA").arg(self.sha()).arg(keys.len());
+        keys.iter().for_each(|key| _ = command.arg(key.as_ref()));
         command
     }
 
@@ -149,7 +150,7 @@ mod tests {
 
     #[test]
     fn in_full_is_the_same_call_with_the_source() {
-        let mut command = OWN.renew.on(&[b"key", b"\xff"]);
+        let mut command = OWN.renew.on(&[&b"key"[..], b"\xff"]);
         command.arg("value").arg(30_000);
         let by_digest = words(&command);
         let in_full = words(&OWN.renew.in_full(&command));

@@ -98,7 +98,7 @@ impl Server {
 
     /// Returns the keys of the lock with this name.
     pub(crate) fn keys(&self, name: &Name) -> Keys {
-        self.layout.keys(self.prefix.key(name).as_bytes())
+        self.layout.keys(self.prefix.key(name).into_bytes())
     }
 
     /// Returns the channel on which revokes are published.

@@ -21,12 +21,12 @@ impl RedisClaim {
         let Some(succeed) = &self.server.layout.scripts().succeed else {
             return Err(Error::unsupported("in this layout, a release and an attempt are two requests"));
         };
-        let before = self.server.feed.is_confirmed(&self.releases);
+        let (before, written) = (self.hears_releases(), self.written());
         for _ in 0..2 {
             let link = self.server.primary(call).await?;
-            let mut command = self.asks(succeed, &link, call);
+            let mut command = self.asks(succeed, &written, &link, call);
             command.arg(self.server.layout.held(&predecessor.owner, &predecessor.label));
-            command.arg(&self.keys.releases).arg(link.facts.delivery.count());
+            command.arg(written.keys.releases()).arg(link.facts.delivery.count());
             self.is_asked = true;
             let answer = self.server.run_on(&link, call, succeed, command).await?;
             self.is_asked = false;
