@@ -83,6 +83,7 @@ impl Owned {
             Clock::Machines => None,
             Clock::Own => Some(WallClock::new(&program)?),
         };
+        let deadline = Instant::now() + LIMIT;
         loop {
             let folder = Folder::new_in(&program.temporary())?;
             let address = settings.host.as_ref().map_or(Ipv4Addr::LOCALHOST, |host| host.clients());
@@ -108,8 +109,12 @@ impl Owned {
                         folder,
                     });
                 }
-                // Another process was faster to take the port.
-                Err(_) if TcpStream::connect((place.address, place.port)).is_ok() => {}
+                // Another process was faster to take the port. Or a process that another thread was about to start still
+                // had the socket by which the port was found free.
+                Err(error)
+                    if Instant::now() < deadline
+                        && (error.kind() == io::ErrorKind::AddrInUse
+                            || TcpStream::connect((place.address, place.port)).is_ok()) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -332,7 +337,12 @@ fn spawn(
         };
         let log = fs::read(log(place)).unwrap_or_default();
         let said = last_lines(&String::from_utf8_lossy(&log));
-        return Err(io::Error::other(format!("{state}; its log ends with: {said}")));
+        // In the words of the operating system, whatever the program adds to them.
+        let kind = match said.to_lowercase().contains("address already in use") {
+            true => io::ErrorKind::AddrInUse,
+            false => io::ErrorKind::Other,
+        };
+        return Err(io::Error::new(kind, format!("{state}; its log ends with: {said}")));
     }
 }
 
