@@ -37,7 +37,7 @@ pub(crate) struct RedisClaim {
     /// That owner may tell no waiter of its release.
     untold: bool,
     /// Keeps the answer to a release that was sent and not answered yet.
-    latch: Option<Vec<u8>>,
+    latch: Option<Box<[u8]>>,
     /// The answer to an attempt never came: the present holder may be this owner.
     maybe_held: bool,
     /// This owner had to wait for the lock.
@@ -314,10 +314,10 @@ impl RedisClaim {
         let release = &self.server.layout.scripts().release;
         let latch = match self.latch.take() {
             // This release was sent before, and its answer is missing.
-            Some(latch) => Some(latch),
+            Some(latch) => Some(latch.into_vec()),
             None => self.server.layout.latch(&written.keys.lock, &Owner::mint(&self.server.random)),
         };
-        self.latch.clone_from(&latch);
+        self.latch = latch.as_deref().map(Box::from);
         let mut keys = written.keys.without_token();
         keys.extend(latch);
         let mut command = release.on(&keys);
@@ -329,7 +329,7 @@ impl RedisClaim {
         };
         if let (Some(latch), [1, _]) = (self.latch.take(), &answer.fields[..]) {
             // The answer is here, and will not be asked for again.
-            self.server.delete_in_background(latch);
+            self.server.delete_in_background(latch.into_vec());
         }
         match answer.fields[..] {
             [1, others] => Ok(Release::Released { others: self.others(before, others) }),

@@ -62,16 +62,21 @@ impl Listening {
     pub(crate) async fn woken(&self) {
         match &self.turn {
             None => self.all.woken().await,
-            Some(turn) => tokio::select! {
-                () = self.all.woken() => {}
-                () = turn.woken() => {}
-            },
+            // On the heap: every claim that is held has room for what is not.
+            Some(turn) => Box::pin(first_woken(&self.all, turn)).await,
         }
     }
 
     /// Returns how many quarters of all waiters have waited for longer than this one, as far as the last release tells.
     pub(crate) fn quarters_in_front(&self) -> u32 {
         self.all.standing().map_or(0, Standing::quarters_in_front)
+    }
+}
+
+async fn first_woken(all: &Subscription, turn: &Subscription) {
+    tokio::select! {
+        () = all.woken() => {}
+        () = turn.woken() => {}
     }
 }
 

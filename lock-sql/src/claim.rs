@@ -20,7 +20,6 @@ use crate::table::{Course, Key, Listener, Table};
 pub(crate) struct SqlClaim<T> {
     table: Arc<OnFirstUse<T>>,
     request: Request,
-    key: Key,
     listening: Option<Box<dyn Listener>>,
     /// Whether it has heard a release since the last attempt.
     was_released: bool,
@@ -44,9 +43,13 @@ struct Seen {
 
 impl<T: Table> SqlClaim<T> {
     pub(crate) fn new(table: Arc<OnFirstUse<T>>, request: Request) -> SqlClaim<T> {
-        let key = table.offline().key(&request.name);
         let (listening, was_released, heard) = (None, false, 0);
-        SqlClaim { table, request, key, listening, was_released, heard, seen: Seen::default() }
+        SqlClaim { table, request, listening, was_released, heard, seen: Seen::default() }
+    }
+
+    /// Returns the row's key. It is made for each call: many locks are held at a time, and few of them are asked about.
+    fn key(&self) -> Key {
+        self.table.offline().key(&self.request.name)
     }
 
     fn call(&self) -> Call {
@@ -66,14 +69,14 @@ impl<T: Table> SqlClaim<T> {
     /// doesn't know the new holder; the next attempt does. A waiter that is not told when the lease ends would sleep
     /// past its end.
     async fn ask(&self, call: &Call, course: Course) -> Result<Attempt> {
-        let table = self.table.opened(call).await?;
-        let mut outcome = table.attempt(call, &self.key, &self.request, course).await?;
+        let (table, key) = (self.table.opened(call).await?, self.key());
+        let mut outcome = table.attempt(call, &key, &self.request, course).await?;
         for _ in 0..RACE_RETRIES {
             let has_lost = matches!(&outcome, Attempt::Busy(busy) if busy.free_in.is_none());
             if !has_lost || call.left().is_zero() {
                 break;
             }
-            outcome = match table.attempt(call, &self.key, &self.request, course).await {
+            outcome = match table.attempt(call, &key, &self.request, course).await {
                 // The earlier answer stays true: another owner had the lock.
                 Err(e) if e.is_transient() && !e.may_have_taken_effect() => break,
                 again => again?,
@@ -84,7 +87,7 @@ impl<T: Table> SqlClaim<T> {
 
     /// Finds out why the lock is no longer this owner's.
     async fn cause(&self, call: &Call) -> Result<LossReason> {
-        Ok(match self.table.opened(call).await?.look(call, &self.key).await? {
+        Ok(match self.table.opened(call).await?.look(call, &self.key()).await? {
             Some(row) if row.was_revoked_from(&self.request.owner) => LossReason::Revoked,
             Some(Row { left: Some(_), .. }) => LossReason::Taken,
             _ => LossReason::Gone,
@@ -117,13 +120,13 @@ impl<T: Table> Claim for SqlClaim<T> {
     async fn succeed(&mut self, predecessor: &Predecessor) -> Result<Succession> {
         let call = self.call();
         let table = self.table.opened(&call).await?;
-        table.succeed(&call, &self.key, &self.request, &predecessor.owner).await
+        table.succeed(&call, &self.key(), &self.request, &predecessor.owner).await
     }
 
     async fn listen(&mut self) -> Result<()> {
         let call = self.call();
         let table = self.table.opened(&call).await?;
-        self.listening = table.listen(&call, &self.key, &self.request.name).await?;
+        self.listening = table.listen(&call, &self.key(), &self.request.name).await?;
         Ok(())
     }
 
@@ -150,7 +153,7 @@ impl<T: Table> Claim for SqlClaim<T> {
 
     async fn renew(&mut self, ttl: Duration) -> Result<Renewal> {
         let call = self.call();
-        match self.table.opened(&call).await?.renew(&call, &self.key, &self.request.owner, ttl).await? {
+        match self.table.opened(&call).await?.renew(&call, &self.key(), &self.request.owner, ttl).await? {
             Some(left) => Ok(Renewal::Held { valid_for: left, age: Duration::ZERO }),
             None => Ok(Renewal::Lost(self.cause(&call).await?)),
         }
@@ -158,7 +161,7 @@ impl<T: Table> Claim for SqlClaim<T> {
 
     async fn release(&mut self) -> Result<Release> {
         match self.table.if_opened() {
-            Some(table) => table.release(&self.call(), &self.key, &self.request, self.heard).await,
+            Some(table) => table.release(&self.call(), &self.key(), &self.request, self.heard).await,
             None => Ok(Release::NotHeld),
         }
     }
