@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use lock_core::driver::{
     Attempt, Busy, Call, Claim, Driver, Fencing, Finding, Grant, Hub, Inspection, Lease, Level, Lists,
     Predecessor, Prefix, Release, Renewal, Request, Revocation, Revoked, Subscription, Succession,
-    Successions, UnixTime, Wakes, Watched,
+    Successions, UnixTime, Wakes, Watched, Watchers,
 };
 use lock_core::{Clock, Effect, Error, Info, Name, Result};
 
@@ -35,7 +35,7 @@ struct Link {
     /// Waiters that listen, by the name of the lock.
     hub: Hub,
     /// Holders that are told of a revoke, by their owner.
-    holders: Hub,
+    holders: Watchers,
     /// Whether the server was asked to tell of revokes. After a gap it may have forgotten that, so it is asked again.
     asked_to_watch: AtomicBool,
     /// Whether the server has confirmed that it tells of revokes.
@@ -51,7 +51,7 @@ impl LeaseDriver {
             connection: Connection::new(wire, clock),
             prefix,
             hub: Hub::default(),
-            holders: Hub::default(),
+            holders: Watchers::default(),
             asked_to_watch: AtomicBool::new(false),
             watches: AtomicBool::new(false),
             serial: AtomicU64::new(0),
@@ -73,7 +73,7 @@ fn take(link: &Weak<Link>, pushed: Pushed<Told>) {
     let Some(link) = link.upgrade() else { return };
     match pushed {
         Pushed::Push(Told::Released(key)) => link.wake(&key),
-        Pushed::Push(Told::Revoked(owner)) => link.holders.wake(owner.to_name().as_str()),
+        Pushed::Push(Told::Revoked(owner)) => link.holders.wake(owner),
         Pushed::Gap => link.listen_again(),
     }
 }
@@ -284,7 +284,7 @@ impl Claim for LeaseClaim {
 
     async fn watch(&mut self) -> Result<Watched> {
         // The client listens before the server does, so that a message in between finds a listener.
-        let watching = self.server.holders.listen(&self.request.owner.to_name());
+        let watching = self.server.holders.watch(self.request.owner);
         if !self.server.watches.load(Ordering::SeqCst) {
             // Set before the question: a gap may come before its answer.
             self.server.asked_to_watch.store(true, Ordering::SeqCst);

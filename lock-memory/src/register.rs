@@ -131,7 +131,7 @@ impl Registers for Values {
     }
 
     async fn watch(&self, owner: Owner, call: &Call) -> Result<Subscription> {
-        self.feed.watch(&owner.to_name(), Topic::Revokes, call).await
+        self.feed.watch(owner, Topic::Revokes, call).await
     }
 
     /// Watchers of a key see its new value. A revoke is published, too, for holders, which watch no key.

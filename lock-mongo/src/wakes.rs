@@ -38,7 +38,7 @@ impl Wakes {
     /// Listens for revokes of the lock that this owner holds, as `listen` does.
     pub(crate) async fn watch(&self, owner: &Owner, call: &Call) -> Result<Subscription> {
         self.must_have_streams()?;
-        self.feed.watch(&owner.to_name(), AllLocks, call).await
+        self.feed.watch(*owner, AllLocks, call).await
     }
 
     fn must_have_streams(&self) -> Result<()> {

@@ -165,8 +165,8 @@ async fn push(server: &Server, call: &Call, name: &Name) -> Finding {
 }
 
 async fn revokes(server: &Server, call: &Call) -> Finding {
-    let unused_owner = Owner::mint(&server.random).to_name();
-    match server.watch(&unused_owner, call).await {
+    let unused_owner = Owner::mint(&server.random);
+    match server.watch(unused_owner, call).await {
         Ok(_) => Finding::new("revokes", Level::Good, "a holder is told at once that its lock was revoked"),
         Err(e) if e.kind() == ErrorKind::Unsupported => Finding::new(
             "revokes",

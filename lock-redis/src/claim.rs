@@ -278,8 +278,8 @@ impl RedisClaim {
     }
 
     pub(crate) async fn watch_within(&mut self, call: &Call) -> Result<Watched> {
-        let owner = self.request.owner.to_name();
-        self.listening = Some(Listening::to_revokes(self.server.watch(&owner, call).await?));
+        let watching = self.server.watch(self.request.owner, call).await?;
+        self.listening = Some(Listening::to_revokes(watching));
         Ok(Watched::FromNowOn)
     }
 

@@ -16,7 +16,7 @@ use crate::server::Server;
 use crate::servers::Servers;
 use crate::settings::Redis;
 use crate::side::side_key;
-use crate::value::Seen;
+use crate::value::{OWNER_DIGITS, Seen};
 use crate::{check, scripts, value};
 
 pub use crate::scripts::Script;
@@ -169,8 +169,9 @@ impl Node {
 
     /// Listens to revokes of the lock that is held with this value.
     pub async fn watch(&self, value: &str, patience: Duration) -> Result<Subscription> {
-        let owner = Name::new(value.get(..32).unwrap_or(value))?;
-        self.server.watch(&owner, &Call::begin(&self.server.clock, patience)).await
+        let owner = value.get(..OWNER_DIGITS).and_then(Owner::parse);
+        let owner = owner.ok_or_else(|| Error::invalid("the value does not begin with an owner"))?;
+        self.server.watch(owner, &Call::begin(&self.server.clock, patience)).await
     }
 
     /// Returns the channel on which revokes are published.

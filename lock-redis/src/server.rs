@@ -109,7 +109,7 @@ impl Server {
     /// Listens to revokes of what this owner holds, from its return on.
     ///
     /// `Unsupported` if this user may not subscribe.
-    pub(crate) async fn watch(&self, owner: &Name, call: &Call) -> Result<Subscription> {
+    pub(crate) async fn watch(&self, owner: Owner, call: &Call) -> Result<Subscription> {
         self.feed.watch(owner, Topic::revokes(&self.revokes_channel()), call).await
     }
 

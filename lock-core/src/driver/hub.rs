@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
+use super::subscription::Subscription;
 use crate::name::Name;
 use crate::owner::Owner;
 
@@ -28,12 +29,12 @@ struct Slot {
 
 /// What wakes the claims of one name.
 #[derive(Debug, Default)]
-struct Bell {
-    notify: Notify,
+pub(super) struct Bell {
+    pub(super) notify: Notify,
     /// How often it has rung.
-    rung: AtomicU32,
+    pub(super) rung: AtomicU32,
     /// How many clients waited when it rang last, or about how many; zero if that is not known.
-    waiters: AtomicU32,
+    pub(super) waiters: AtomicU32,
 }
 
 impl Bell {
@@ -102,7 +103,7 @@ impl Hub {
         });
         slot.listeners += 1;
         let bell = slot.bell.clone();
-        Subscription { hub: self.clone(), name: name.clone(), since: bell.rung.load(Ordering::Relaxed), bell }
+        Subscription::of_waiter(self.clone(), name.clone(), bell)
     }
 
     /// Wakes one of the claims that listen to `name`. One is enough: of all claims of a client, one at a time contends
@@ -153,6 +154,21 @@ impl Hub {
         self.0.changes.notified().await;
     }
 
+    /// Ends a subscription.
+    pub(super) fn leave(&self, name: &Name) {
+        let mut names = self.names();
+        if let Some(slot) = names.get_mut(name) {
+            slot.listeners -= 1;
+            if slot.listeners == 0 {
+                names.remove(name);
+                self.0.changes.notify_one();
+            } else {
+                // A wake-up that was meant for the leaving claim would be lost for the others.
+                slot.bell.notify.notify_one();
+            }
+        }
+    }
+
     fn ring(&self, name: &str, crowd: Crowd) {
         if let Some(slot) = self.names().get(name) {
             slot.bell.ring(crowd);
@@ -162,58 +178,6 @@ impl Hub {
     fn names(&self) -> std::sync::MutexGuard<'_, HashMap<Name, Slot>> {
         // Nothing that can panic runs under this lock, so the map is complete even if the lock is poisoned.
         self.0.names.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A claim that listens. It stops when this value is dropped.
-#[must_use = "listening stops when this value is dropped: keep it"]
-#[derive(Debug)]
-pub struct Subscription {
-    hub: Hub,
-    name: Name,
-    bell: Arc<Bell>,
-    /// How often the bell had rung when this began.
-    since: u32,
-}
-
-impl Subscription {
-    /// Waits for the next wake-up; returns at once if one came since the last call.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe.
-    pub fn woken(&self) -> impl Future<Output = ()> {
-        self.bell.notify.notified()
-    }
-
-    /// Returns how many releases were announced since the claim began to listen.
-    pub fn heard(&self) -> u32 {
-        self.bell.rung.load(Ordering::Relaxed).wrapping_sub(self.since)
-    }
-
-    /// Returns where the claim stands among the waiters of all clients; `None` if the last wake-up did not tell how many
-    /// there are.
-    pub fn standing(&self) -> Option<Standing> {
-        match self.bell.waiters.load(Ordering::Relaxed) {
-            0 => None,
-            waiters => Some(Standing::new(self.heard(), waiters)),
-        }
-    }
-}
-
-impl Drop for Subscription {
-    fn drop(&mut self) {
-        let mut names = self.hub.names();
-        if let Some(slot) = names.get_mut(&self.name) {
-            slot.listeners -= 1;
-            if slot.listeners == 0 {
-                names.remove(&self.name);
-                self.hub.0.changes.notify_one();
-            } else {
-                // A wake-up that was meant for the leaving claim would be lost for the others.
-                slot.bell.notify.notify_one();
-            }
-        }
     }
 }
 

@@ -23,8 +23,10 @@ mod rounding;
 mod server_clock;
 mod sessions;
 mod slot;
+mod subscription;
 #[cfg(feature = "tls")]
 mod tls;
+mod watchers;
 
 use std::fmt;
 use std::sync::Arc;
@@ -57,7 +59,7 @@ pub use detached::detached;
 pub use feed::{Audience, Feed, Missed, Notice, Source, SourceError};
 pub use finding::{Finding, Level};
 pub use first_use::FirstUse;
-pub use hub::{Hub, Standing, Subscription};
+pub use hub::{Hub, Standing};
 pub use info::{Fair, Fencing, Info, Lease, Lists, Successions, Wakes};
 pub use register::{Change, Read, RegisterDriver, Registers, Replaced, Row, Stored};
 pub use request::{Context, HoldCount, Mode, Predecessor, Queueing, Request, Revocation, When};
@@ -65,8 +67,10 @@ pub use rounding::{whole_micros, whole_millis, whole_seconds};
 pub use server_clock::{Drift, ServerClock};
 pub use sessions::{Joining, Keepable, Membership, Sessions, Vacant};
 pub use slot::{Connect, Slot};
+pub use subscription::Subscription;
 #[cfg(feature = "tls")]
 pub use tls::check_tls_provider;
+pub use watchers::Watchers;
 
 /// A server on which locks can be claimed.
 ///

@@ -38,7 +38,7 @@ impl Wakes {
     /// Listens to the revokes of this owner's locks, as `listen` does. `table` is `None` if the claim doesn't know the
     /// table's number.
     pub(super) async fn watch(&self, call: &Call, owner: &Owner, table: Option<i64>) -> Result<Subscription> {
-        let watching = self.feed.watch(&owner.to_name(), LocksTable, call).await?;
+        let watching = self.feed.watch(*owner, LocksTable, call).await?;
         if let Some(table) = table {
             self.follow(call, table).await?;
         }

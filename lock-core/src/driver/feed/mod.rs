@@ -12,10 +12,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{mpsc, oneshot};
 
 use super::call::Call;
-use super::hub::{Hub, Subscription};
+use super::hub::Hub;
 use super::request::Context;
+use super::subscription::Subscription;
+use super::watchers::Watchers;
 use crate::error::{Effect, Error, Result};
 use crate::name::Name;
+use crate::owner::Owner;
 pub use source::{Audience, Missed, Notice, Source, SourceError};
 use task::Task;
 
@@ -79,8 +82,7 @@ impl<S: Source> Feed<S> {
         self.is_confirmed(topic).then_some(listening)
     }
 
-    /// Listens to the revokes of what `owner` holds, which `topic` reports. `owner` is the name that
-    /// [`Owner::to_name`](crate::Owner::to_name) makes. Otherwise as [`listen`](Self::listen).
+    /// Listens to the revokes of what `owner` holds, which `topic` reports. Otherwise as [`listen`](Self::listen).
     ///
     /// # Errors
     ///
@@ -93,8 +95,8 @@ impl<S: Source> Feed<S> {
     /// # Panics
     ///
     /// Outside of a tokio runtime.
-    pub async fn watch(&self, owner: &Name, topic: S::Topic, call: &Call) -> Result<Subscription> {
-        let watching = self.listeners.holders.listen(owner);
+    pub async fn watch(&self, owner: Owner, topic: S::Topic, call: &Call) -> Result<Subscription> {
+        let watching = self.listeners.holders.watch(owner);
         self.confirm(topic, call).await?;
         Ok(watching)
     }
@@ -196,7 +198,7 @@ struct Listeners {
     /// Claims that wait, by the name that they wait for.
     waiters: Hub,
     /// Claims that hold and watch, by their owner.
-    holders: Hub,
+    holders: Watchers,
 }
 
 impl Listeners {
@@ -214,7 +216,12 @@ impl Listeners {
             Notice::Released(name) | Notice::Moved(name) => self.waiters.wake(name),
             Notice::ReleasedAmong(name, waiters) => self.waiters.wake_among(name, *waiters),
             Notice::ReleasedAfter(name, heard) => self.waiters.wake_after(name, *heard),
-            Notice::Revoked(owner) => self.holders.wake(owner),
+            Notice::Revoked(owner) => {
+                // Another text is not about a claim of this library.
+                if let Some(owner) = Owner::parse(owner) {
+                    self.holders.wake(owner);
+                }
+            }
             Notice::Other => {}
         }
     }

@@ -12,8 +12,8 @@ use std::time::Duration;
 use self::server::{Server, Topic};
 use super::Feed;
 use crate::clock::Clock;
+use crate::driver::Subscription;
 use crate::driver::call::Call;
-use crate::driver::hub::Subscription;
 use crate::driver::request::Context;
 use crate::error::Result;
 use crate::name::Name;
@@ -51,7 +51,7 @@ impl Scene {
     /// Watches as the claim of an owner that holds a lock.
     fn watch(&self, owner: Owner) -> impl Future<Output = Result<Subscription>> + Send + use<> {
         let (feed, call) = (self.feed.clone(), self.call());
-        async move { feed.watch(&owner.to_name(), Topic::Revokes, &call).await }
+        async move { feed.watch(owner, Topic::Revokes, &call).await }
     }
 
     /// Returns whether the claim was woken since the last look.

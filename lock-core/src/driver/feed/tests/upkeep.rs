@@ -36,7 +36,7 @@ async fn a_topic_without_listeners_is_unsubscribed_after_one_to_two_sweeps() {
 async fn a_topic_for_all_stays_while_any_claim_listens() {
     let scene = Scene::new();
     let waiter = scene.feed.listen(&name("a"), Topic::All, &scene.call()).await.unwrap();
-    let holder = scene.feed.watch(&owner().to_name(), Topic::All, &scene.call()).await.unwrap();
+    let holder = scene.feed.watch(owner(), Topic::All, &scene.call()).await.unwrap();
     drop(waiter);
     scene.clock.sleep(IDLE * 3).await;
     assert!(scene.feed.is_confirmed(&Topic::All));
