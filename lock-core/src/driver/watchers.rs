@@ -9,7 +9,7 @@ use crate::owner::Owner;
 
 /// The claims of one client that hold a lock and watch for its revoke. Cheap to clone.
 ///
-/// A client may hold many locks, so a holder takes less here than a waiter does in a [`Hub`](super::Hub).
+/// A client may hold many locks: a holder takes less memory here than a waiter does in a [`Hub`](super::Hub).
 #[derive(Clone, Debug, Default)]
 pub struct Watchers(Arc<Mutex<HashMap<Owner, Watcher>>>);
 
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn who_watches_anew_goes_on_when_the_first_subscription_ends() {
+    fn a_claim_that_watches_anew_is_still_woken() {
         let (watchers, owner) = (Watchers::default(), owner());
         let first = watchers.watch(owner);
         let second = watchers.watch(owner);
