@@ -21,6 +21,8 @@ pub(super) struct Streak {
     grants: u32,
     since: Option<Instant>,
     released: Option<Instant>,
+    /// A task of this client waited for the lock when it was released.
+    is_wanted: bool,
     /// Whether another client is known to want the name: it was seen to hold it, or the server said that it waits. A
     /// client that only might be there is no reason to let it pass.
     others_wait: bool,
@@ -32,7 +34,7 @@ pub(super) struct Streak {
 impl Streak {
     /// Returns whether the streak still matters to the next caller.
     pub(super) fn counts(&self, now: Instant) -> bool {
-        self.others_wait && self.released.is_some_and(|at| now.since(at) < CHANCE)
+        self.others_wait && (self.is_wanted || self.was_released_just_before(now))
     }
 
     /// Returns whether it has reached the bound.
@@ -56,6 +58,8 @@ impl Streak {
         if !self.counts(now) {
             (self.grants, self.since) = (0, Some(now));
         }
+        self.is_wanted = false;
+        self.since.get_or_insert(now);
         self.grants += 1;
         self.unreleased += 1;
         self.unreleased_since.get_or_insert(now);
@@ -73,6 +77,17 @@ impl Streak {
         self.released = Some(now);
     }
 
+    /// Records that a task gets the turn that has waited for it. If the lock was released just before, there is no pause,
+    /// however long a busy machine takes until that task asks.
+    pub(super) fn goes_to_a_waiter(&mut self, now: Instant) {
+        self.is_wanted = self.was_released_just_before(now);
+    }
+
+    /// Records that no task of this client wants the lock.
+    pub(super) fn pauses(&mut self) {
+        self.is_wanted = false;
+    }
+
     /// Ends the streak: another client was seen to hold the lock, and may want it again.
     pub(super) fn end(&mut self) {
         *self = Streak { others_wait: true, ..Streak::default() };
@@ -81,5 +96,9 @@ impl Streak {
     /// Begins a new streak and returns the number of grants of the old one.
     pub(super) fn begin_anew(&mut self) -> u32 {
         std::mem::take(self).grants
+    }
+
+    fn was_released_just_before(&self, now: Instant) -> bool {
+        self.released.is_some_and(|at| now.since(at) < CHANCE)
     }
 }

@@ -144,3 +144,33 @@ async fn a_task_that_pauses_between_its_holds_owes_nothing() {
         assert_eq!(enter(&queues, &name).await.turns_owed(), owed, "after pauses of {pause:?}");
     }
 }
+
+/// Has one task after the other hold the lock, each of which has waited for the one before it, and has its turn late, because
+/// the machine is busy. Returns the turn of one more.
+async fn held_in_a_row(queues: &Arc<LocalQueues>, time: &ManualClock, name: &Name) -> Turn {
+    let mut turn = enter(queues, name).await;
+    for _ in 0..MOST_IN_A_ROW {
+        turn.granted();
+        let Joined::Waits(mut next) = queues.join(name, || None) else { panic!("a task has the turn") };
+        turn.released(Some(true));
+        drop(turn);
+        time.advance(CHANCE * 5);
+        turn = next.arrival().await.turn;
+    }
+    turn
+}
+
+#[tokio::test]
+async fn a_client_whose_tasks_wait_for_each_other_stands_back_however_busy_the_machine_is() {
+    let (time, name) = (ManualClock::default(), Name::new("n").unwrap());
+    let queues = queues_at(&time);
+    assert_eq!(held_in_a_row(&queues, &time, &name).await.turns_owed(), MOST_IN_A_ROW);
+}
+
+#[tokio::test]
+async fn nothing_is_kept_of_a_name_whose_last_waiter_came_late_and_wanted_nothing() {
+    let (time, name) = (ManualClock::default(), Name::new("n").unwrap());
+    let queues = queues_at(&time);
+    drop(held_in_a_row(&queues, &time, &name).await);
+    assert_eq!(queues.names().queues.len(), 0);
+}

@@ -100,8 +100,14 @@ impl Drop for Turn {
             state.sight.turn_over(now);
             let next = state.line.next();
             match next {
-                Some(_) => state.sight.turn_came(now),
-                None => state.is_taken = false,
+                Some(_) => {
+                    state.sight.turn_came(now);
+                    state.streak.goes_to_a_waiter(now);
+                }
+                None => {
+                    state.is_taken = false;
+                    state.streak.pauses();
+                }
             }
             next
         };

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::driver::{Grant, Succession};
+use lock_core::driver::{Grant, Release, Succession, Wakes};
 use lock_core::{Client, Clock, Effect, Ending, Error, ErrorKind, FencingToken, Guard, Period, Result};
 use tokio::task::JoinHandle;
 
-use crate::scripted::{Script, Step, client, granted, held, ms, pass, released, succeeded, unknown};
+use crate::scripted::{Script, Step, busy, client, granted, held, ms, pass, released, succeeded, unknown};
 use crate::{PATIENCE, TTL, acquired, lock};
 
 /// How many grants a client has in a row before it releases the lock for other clients.
@@ -177,6 +177,30 @@ async fn a_row_of_hand_overs_is_bounded() {
         assert_eq!((row("attempt"), row("release")), (3, 3), "{others:?}");
         assert_eq!(row("succeed"), 3 * (MOST_IN_A_ROW - 1));
     }
+}
+
+/// A row of others ends in one wake-up, as its own did. So it owes nothing after that one.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_has_let_a_row_of_others_pass_asks_at_its_end() {
+    let others = Some(true);
+    let released = (ms(1), Ok(Release::Released { others }));
+    let script = Script::new([granted(TTL), busy(), granted(TTL)], [held(TTL)], [released]);
+    script.successions.lock().unwrap().push_back(succeeded(TTL, others));
+    script.wakes.set(Wakes::Pushed).unwrap();
+    let client = client(&script).await;
+    let their_row = async {
+        while script.times_of("attempt").len() < 2 {
+            pass(ms(1)).await;
+        }
+        pass(ms(20)).await;
+        script.change.notify_one();
+        now(&client)
+    };
+    let ((), row_ends) = tokio::join!(hands(&client, MOST_IN_A_ROW + 1, ms(0)), their_row);
+    let attempts = script.times_of("attempt");
+    let own_row_ended = script.times_of("release")[0];
+    assert!(attempts[1] >= own_row_ended + 5, "it stands back first: {attempts:?}, {own_row_ended}");
+    assert_eq!(attempts[2..], [row_ends], "{attempts:?}");
 }
 
 #[tokio::test(start_paused = true)]
