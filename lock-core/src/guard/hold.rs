@@ -199,3 +199,11 @@ impl Hold {
         self.shared.at(operation, Some(&self.terms.name), error)
     }
 }
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if self.home.is_inherited() {
+            self.granted.grip.forget();
+        }
+    }
+}

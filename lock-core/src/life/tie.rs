@@ -25,7 +25,11 @@ pub(super) struct Orders(Arc<Tie>);
 
 /// The guard's end of the tie. When it is dropped, the claim releases the lock.
 #[derive(Debug)]
-pub(crate) struct Grip(Arc<Tie>);
+pub(crate) struct Grip {
+    tie: Arc<Tie>,
+    /// Whether its end tells the claim nothing.
+    is_forgotten: bool,
+}
 
 #[derive(Debug)]
 struct Tie {
@@ -72,7 +76,7 @@ impl Teller {
 
     /// Returns the other ends, for the claim and its one guard.
     pub(super) fn ends(&self) -> (Orders, Grip) {
-        (Orders(self.0.clone()), Grip(self.0.clone()))
+        (Orders(self.0.clone()), Grip { tie: self.0.clone(), is_forgotten: false })
     }
 
     /// Returns what was told last.
@@ -141,7 +145,7 @@ pub(crate) struct NotTaken;
 impl Grip {
     /// Asks the claim. A command that is not read is dropped, and with it what its answer was to be sent to.
     pub(crate) fn ask(&self, command: Command) -> Result<(), NotTaken> {
-        let mut state = self.0.state();
+        let mut state = self.tie.state();
         if state.takes_orders == End::Gone {
             drop(state);
             drop(command);
@@ -158,12 +162,12 @@ impl Grip {
 
     /// Returns what the claim has told last.
     pub(crate) fn validity(&self) -> Validity {
-        self.0.state().validity
+        self.tie.state().validity
     }
 
     /// Returns whether no claim keeps the lock any more.
     pub(crate) fn is_cut(&self) -> bool {
-        self.0.state().claim == End::Gone
+        self.tie.state().claim == End::Gone
     }
 
     /// Waits for the loss that the claim tells; [`RuntimeEnded`](LossReason::RuntimeEnded) if no claim tells it any
@@ -171,7 +175,7 @@ impl Grip {
     pub(crate) async fn lost(&self) -> LossReason {
         loop {
             // Made before the look, so that it misses nothing that is told from here on.
-            let told = self.0.told.notified();
+            let told = self.tie.told.notified();
             if let Some(lost) = self.told_loss() {
                 return lost;
             }
@@ -181,23 +185,32 @@ impl Grip {
 
     /// Resolves when the claim has told something since this call. Cancel safe.
     pub(crate) fn told(&self) -> impl Future<Output = ()> {
-        self.0.told.notified()
+        self.tie.told.notified()
+    }
+
+    /// Makes its end tell the claim nothing. For a fork: a lock of the runtime may be held there for ever, by a thread that
+    /// stayed with the parent.
+    pub(crate) fn forget(&mut self) {
+        self.is_forgotten = true;
     }
 
     /// Marks that a user has the guard.
     pub(crate) fn mark_handed_over(&self) {
-        self.0.state().handed_over = true;
+        self.tie.state().handed_over = true;
     }
 
     fn told_loss(&self) -> Option<LossReason> {
-        let state = self.0.state();
+        let state = self.tie.state();
         state.validity.lost.or_else(|| (state.claim == End::Gone).then_some(LossReason::RuntimeEnded))
     }
 }
 
 impl Drop for Grip {
     fn drop(&mut self) {
-        let mut state = self.0.state();
+        if self.is_forgotten {
+            return;
+        }
+        let mut state = self.tie.state();
         state.guard = End::Gone;
         let waits = state.waits.take();
         drop(state);
@@ -217,6 +230,8 @@ impl Tie {
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
     use std::time::Duration;
 
     use tokio::sync::oneshot;
@@ -259,6 +274,32 @@ mod tests {
         tokio::task::yield_now().await;
         drop(grip);
         assert_eq!(claim.await.unwrap(), (true, true));
+    }
+
+    /// Counts how often it is woken.
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_grip_that_is_forgotten_wakes_no_claim() {
+        for (forgets, woken) in [(false, 1), (true, 0)] {
+            let teller = Teller::new(valid_until(1));
+            let (mut orders, mut grip) = teller.ends();
+            let wakes = Arc::new(Wakes::default());
+            let mut claim = pin!(orders.next());
+            assert!(claim.as_mut().poll(&mut Context::from_waker(&wakes.clone().into())).is_pending());
+            if forgets {
+                grip.forget();
+            }
+            drop(grip);
+            assert_eq!(wakes.0.load(Ordering::Relaxed), woken);
+        }
     }
 
     #[tokio::test]
