@@ -135,11 +135,12 @@ impl Client {
     ///
     /// Cancel safe: called again, it goes on waiting.
     pub async fn shutdown(&self, limit: Duration) -> usize {
-        self.shared.close();
         let task_count = self.home.task_count();
         if self.home.is_inherited() {
-            return task_count.count(); // in a fork no task brings it down
+            // In a fork no task brings it down, and waking the parent's claims could wait for a thread of the parent.
+            return task_count.count();
         }
+        self.shared.close();
         let clock = &self.shared.clock;
         let empty = pin!(clock.until(clock.now() + limit, task_count.wait_until_empty()));
         self.home.within(empty).await;
