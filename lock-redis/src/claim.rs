@@ -82,7 +82,7 @@ impl RedisClaim {
 
     /// Returns whether it listens for a release that the server does not report at present.
     pub(crate) fn is_deaf(&self) -> bool {
-        self.listening.is_some() && !self.hears_releases()
+        self.listening.is_some() && !self.server.feed.is_confirmed(&self.releases())
     }
 
     pub(crate) fn stop_listening(&mut self) {
@@ -100,10 +100,6 @@ impl RedisClaim {
 
     fn releases(&self) -> Topic {
         Topic::releases(&self.request.name, &self.keys().releases())
-    }
-
-    fn hears_releases(&self) -> bool {
-        self.server.feed.is_confirmed(&self.releases())
     }
 
     fn written(&self) -> Written {
@@ -163,8 +159,8 @@ impl RedisClaim {
 
     /// Returns whether other clients wait, from what a script has answered. Our own connection counts among those that
     /// listen only if it is subscribed both `before` and after.
-    fn others(&self, before: bool, answered: i64) -> Option<bool> {
-        let after = self.hears_releases();
+    fn others(&self, releases: &Topic, before: bool, answered: i64) -> Option<bool> {
+        let after = self.server.feed.is_confirmed(releases);
         let listens = if before && after { Listens::Also } else { Listens::NotNow };
         self.server.layout.others(answered, listens)
     }
@@ -308,7 +304,8 @@ impl RedisClaim {
     }
 
     pub(crate) async fn release_within(&mut self, call: &Call) -> Result<Release> {
-        let before = self.hears_releases();
+        let releases = self.releases();
+        let before = self.server.feed.is_confirmed(&releases);
         let link = self.server.primary(call).await?;
         let written = self.written();
         let release = &self.server.layout.scripts().release;
@@ -332,7 +329,7 @@ impl RedisClaim {
             self.server.delete_in_background(latch.into_vec());
         }
         match answer.fields[..] {
-            [1, others] => Ok(Release::Released { others: self.others(before, others) }),
+            [1, others] => Ok(Release::Released { others: self.others(&releases, before, others) }),
             [0] => Ok(Release::NotHeld),
             _ => Err(answer.unexpected()),
         }

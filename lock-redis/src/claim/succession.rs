@@ -21,7 +21,8 @@ impl RedisClaim {
         let Some(succeed) = &self.server.layout.scripts().succeed else {
             return Err(Error::unsupported("in this layout, a release and an attempt are two requests"));
         };
-        let (before, written) = (self.hears_releases(), self.written());
+        let (releases, written) = (self.releases(), self.written());
+        let before = self.server.feed.is_confirmed(&releases);
         for _ in 0..2 {
             let link = self.server.primary(call).await?;
             let mut command = self.asks(succeed, &written, &link, call);
@@ -32,7 +33,7 @@ impl RedisClaim {
             self.is_asked = false;
             match answer.fields[..] {
                 [1, token, left, listeners] => {
-                    let others = self.others(before, listeners);
+                    let others = self.others(&releases, before, listeners);
                     self.has_waited = true;
                     let grant = grant_of(token, left).ok_or_else(|| answer.unexpected())?;
                     return Ok(Succession::Granted { grant, others });
