@@ -109,14 +109,51 @@ impl RedlockDriver {
         if outcomes.len() < self.quorum.majority() {
             return Err(self.too_few(answers, "answered, and the holder may keep the lock"));
         }
-        let taken = outcomes.iter().filter_map(|revoked| match revoked {
-            Revoked::FreeIn(left) => Some(*left),
-            _ => None,
-        });
+        let taken = outcomes.iter().filter(|outcome| matches!(outcome, Revoked::FreeIn(_))).count();
         let unheard = self.quorum.nodes().len() - outcomes.len();
-        match taken.clone().max() {
-            Some(left) if taken.count() + unheard >= self.quorum.majority() => Ok(Revoked::FreeIn(left)),
+        match free_after(&outcomes, self.quorum.majority()) {
+            Some(left) if taken + unheard >= self.quorum.majority() => Ok(Revoked::FreeIn(left)),
             _ => Ok(Revoked::NotHeld),
         }
+    }
+}
+
+/// Returns after what time a majority is free. The lease on a node that granted or renewed late ends later, and the next
+/// holder does not need that node.
+fn free_after(outcomes: &[Revoked], majority: usize) -> Option<Duration> {
+    let left = |outcome: &Revoked| match outcome {
+        Revoked::FreeIn(left) => *left,
+        Revoked::Free | Revoked::NotHeld => Duration::ZERO,
+    };
+    let mut lefts: Vec<Duration> = outcomes.iter().map(left).collect();
+    lefts.sort_unstable();
+    lefts.get(majority - 1).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use lock_core::driver::Revoked::{self, FreeIn, NotHeld};
+
+    use super::free_after;
+
+    const MAJORITY: usize = 3;
+
+    const fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn after<const N: usize>(outcomes: [Revoked; N]) -> Option<Duration> {
+        free_after(&outcomes, MAJORITY)
+    }
+
+    #[test]
+    fn a_revoked_lock_is_free_when_a_majority_is() {
+        let [short, mid, long] = [seconds(1), seconds(2), seconds(60)];
+        assert_eq!(after([FreeIn(long), FreeIn(short), FreeIn(short), FreeIn(mid), FreeIn(long)]), Some(mid));
+        assert_eq!(after([NotHeld, NotHeld, FreeIn(long), FreeIn(mid)]), Some(mid), "two are free already");
+        assert_eq!(after([FreeIn(short), FreeIn(mid), FreeIn(long)]), Some(long), "two may be late");
+        assert_eq!(after([FreeIn(short), FreeIn(mid)]), None, "a minority decides nothing");
     }
 }

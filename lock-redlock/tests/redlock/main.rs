@@ -47,6 +47,7 @@ rules! {
         a_try_that_came_to_nothing_leaves_nothing,
         what_comes_back_meanwhile_is_no_part_of_a_release,
         a_revoke_now_is_not_undone_by_renewals,
+        a_revoked_lock_is_free_when_a_majority_is,
     }
     model {
         the_simulations_node_answers_as_the_scripts_do,

@@ -248,6 +248,29 @@ pub(crate) fn a_revoke_now_is_not_undone_by_renewals() {
     });
 }
 
+/// The leases on a minority end later, as they do where an attempt or a renewal came late.
+pub(crate) fn a_revoked_lock_is_free_when_a_majority_is() {
+    run(async {
+        let nodes = five(Duration::from_secs(30));
+        let client = nodes.open(options()).await.unwrap();
+        let lock = client.lock("a").ttl(TTL).build().unwrap();
+        let guard = lock.acquire().await.unwrap();
+        let is_everywhere = async || join_all(nodes.urls().iter().map(|url| holds(url))).await;
+        until("each node has the lock", TTL, async || !is_everywhere().await.contains(&false)).await;
+        for url in &nodes.urls()[..2] {
+            let mut admin = super::nodes::admin(url).await;
+            redis::cmd("PEXPIRE").arg("a").arg(25_000).exec_async(&mut admin).await.unwrap();
+        }
+        let seen = lock.inspect().await.unwrap().holder.unwrap().owner;
+        let revoked = lock.revoke(&seen, When::HoldersDeadline).await.unwrap();
+        let Revoked::FreeIn(left) = revoked else { panic!("it was held: {revoked:?}") };
+        assert!(left <= TTL, "{left:?}, as long as two of five keep it");
+        let next = within("free when three of five are", left + TTL, lock.acquire()).await.unwrap();
+        assert!(next.token() > guard.token());
+        released(next).await;
+    });
+}
+
 /// Returns whether this node has published a release or a revoke since it was started.
 async fn tells(url: &str) -> bool {
     let mut admin = super::nodes::admin(url).await;
