@@ -6,13 +6,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::driver::{
     Attempt, Busy, Call, Claim, Grant, LossReason, Predecessor, Queueing, Release, Renewal, Request,
-    Subscription, Succession, UnixTime, Watched, whole_millis,
+    Succession, UnixTime, Watched, whole_millis,
 };
 use lock_core::{Effect, Error, Owner, Result};
 use mongodb::bson::{Bson, DateTime, doc};
 use mongodb::options::ReturnDocument;
 
 use crate::claim_session::{ClaimSession, KeepsOrder};
+use crate::listening::Listening;
 use crate::record::Record;
 use crate::server::{IfMissing, Server, Write};
 use crate::statements;
@@ -26,7 +27,7 @@ pub(crate) struct MongoClaim {
     key: Bson,
     owner: Bson,
     session: ClaimSession,
-    listening: Option<Subscription>,
+    listening: Listening,
     mark: Mark,
 }
 
@@ -49,7 +50,7 @@ impl MongoClaim {
             key,
             owner,
             session: ClaimSession::default(),
-            listening: None,
+            listening: Listening::default(),
             mark: Mark::default(),
         }
     }
@@ -73,16 +74,29 @@ impl MongoClaim {
                 (Some(valid_for), Some(token)) if record.is_of(&self.request.owner) => {
                     return Ok(Attempt::Granted(Grant::new(token, valid_for)));
                 }
-                (Some(left), _) => {
-                    self.mark.is_fresh = !record.needs_mark();
-                    let busy = Busy::default().with_free_in(left).with_holder(record.into_entry());
-                    return Ok(Attempt::Busy(busy));
-                }
+                (Some(left), _) => return Ok(Attempt::Busy(self.busy(record, left))),
                 (None, _) if call.left().is_zero() => break,
                 (None, _) => {}
             }
         }
         Err(too_late())
+    }
+
+    /// Looks at the lock after a release as often as there are quarters of all waiters that have waited for longer, so that
+    /// those ask first. Returns `None` if only an attempt can tell.
+    async fn look_first(&mut self, call: &Call) -> Result<Option<Busy>> {
+        for _ in 0..self.listening.quarters_in_front() {
+            let Some(record) = self.server.look(call, &self.request.name).await? else { return Ok(None) };
+            if let Some(left) = record.left().filter(|_| !record.is_of(&self.request.owner)) {
+                return Ok(Some(self.busy(record, left)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn busy(&mut self, record: Record, left: Duration) -> Busy {
+        self.mark.is_fresh = !record.needs_mark();
+        Busy::default().with_free_in(left).with_holder(record.into_entry())
     }
 
     /// Asks for the lock in the place of `predecessor`. Sends it once more as [`grant`](Self::grant) does.
@@ -145,19 +159,25 @@ impl MongoClaim {
 impl Claim for MongoClaim {
     async fn attempt(&mut self) -> Result<Attempt> {
         let call = &Call::begin(&self.request.clock, self.request.patience);
-        if self.request.waits == Queueing::Queued && self.listening.is_none() {
-            self.listening = self.server.wakes.listen_already(&self.request.name);
-            self.mark.waits |= self.listening.is_some();
+        if self.request.waits == Queueing::Queued
+            && !self.listening.is_on()
+            && let Some(subscription) = self.server.wakes.listen_already(&self.request.name)
+        {
+            self.listening.to(subscription);
+            self.mark.waits = true;
         }
-        match self.grant(call).await {
+        let outcome = match self.look_first(call).await? {
+            Some(busy) => Ok(Attempt::Busy(busy)),
+            None => self.grant(call).await,
+        };
+        match outcome {
             Ok(Attempt::Busy(busy)) => {
                 self.write_mark(call).await;
-                let busy = if self.listening.is_some() { busy.and_listens() } else { busy };
+                let busy = if self.listening.is_on() { busy.and_listens() } else { busy };
                 Ok(Attempt::Busy(busy))
             }
-            // A holder stops listening: it would take a wake-up that a waiter of this process needs.
             granted @ Ok(Attempt::Granted(_)) => {
-                self.listening = None;
+                self.listening.granted();
                 granted
             }
             failed @ Err(_) => failed,
@@ -173,22 +193,19 @@ impl Claim for MongoClaim {
         let call = &Call::begin(&self.request.clock, self.request.patience);
         self.mark.waits = true;
         self.write_mark(call).await;
-        if self.listening.is_none() {
-            self.listening = Some(self.server.wakes.listen(&self.request.name, call).await?);
+        if !self.listening.is_on() {
+            self.listening.to(self.server.wakes.listen(&self.request.name, call).await?);
         }
         Ok(())
     }
 
     async fn changed(&mut self) {
-        match &self.listening {
-            Some(listening) => listening.woken().await,
-            None => std::future::pending().await,
-        }
+        self.listening.woken().await;
     }
 
     async fn watch(&mut self) -> Result<Watched> {
         let Request { owner, clock, patience, .. } = &self.request;
-        self.listening = Some(self.server.wakes.watch(owner, &Call::begin(clock, *patience)).await?);
+        self.listening.to(self.server.wakes.watch(owner, &Call::begin(clock, *patience)).await?);
         Ok(Watched::FromNowOn)
     }
 
@@ -215,7 +232,7 @@ impl Claim for MongoClaim {
     async fn release(&mut self) -> Result<Release> {
         let release = Write {
             filter: statements::release_filter(&self.key, &self.owner),
-            pipeline: statements::release(),
+            pipeline: statements::release(self.listening.heard()),
             if_missing: IfMissing::Skip,
             // The state before shows whether the lease had ended already. Then nothing was released.
             answer: ReturnDocument::Before,

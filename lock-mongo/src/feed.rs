@@ -19,7 +19,7 @@ use tokio::task::AbortHandle;
 use crate::errors;
 use crate::profile::Profile;
 use crate::server::Current;
-use crate::statements::NEVER;
+use crate::statements::{HEARD, NEVER};
 
 /// How long the server waits for an event before it answers that there is none.
 const MAX_AWAIT_TIME: Duration = Duration::from_secs(1);
@@ -146,8 +146,8 @@ impl Source for Streams {
 }
 
 /// Returns the stream's pipeline. It selects releases, revokes, and what an administrator does to the collection (all
-/// operations but inserts, updates and replacements). It reports only the key, and the owner that a lock was revoked
-/// from. The server stores a small change as the changed fields, and a larger one as the new document.
+/// operations but inserts, updates and replacements). It reports only the key, the owner that a lock was revoked from, and
+/// how many releases its last owner had heard. The server stores a small change as the changed fields, and a larger one as the new document.
 pub(crate) fn freed() -> Vec<Document> {
     vec![
         doc! { "$match": { "$or": [
@@ -158,7 +158,8 @@ pub(crate) fn freed() -> Vec<Document> {
             { "operationType": { "$nin": ["insert", "update", "replace"] } },
         ] } },
         doc! { "$project": { "operationType": 1, "ns": 1, "documentKey": 1,
-        "updateDescription.updatedFields.revoked": 1, "fullDocument.revoked": 1 } },
+        "updateDescription.updatedFields.revoked": 1, "fullDocument.revoked": 1,
+        "updateDescription.updatedFields.heard": 1, "fullDocument.heard": 1 } },
     ]
 }
 
@@ -170,9 +171,11 @@ async fn read(mut stream: ChangeStream<Document>, prefix: Prefix, sender: mpsc::
             Err(_) => return,
         };
         let revoked = event.as_ref().and_then(revoked).map(Notice::Revoked);
-        let released = event.as_ref().and_then(|event| released(event, &prefix));
+        let released = event
+            .as_ref()
+            .and_then(|event| Some(Notice::ReleasedAfter(released(event, &prefix)?, heard(event))));
         // Also without an event: it shows that the stream works.
-        let released = released.map_or(Notice::Other, Notice::Released);
+        let released = released.unwrap_or(Notice::Other);
         if revoked.into_iter().chain([released]).any(|notice| sender.send(notice).is_err()) {
             return;
         }
@@ -181,13 +184,23 @@ async fn read(mut stream: ChangeStream<Document>, prefix: Prefix, sender: mpsc::
 
 /// Returns the owner that a lock was revoked from, if the event is a revoke.
 fn revoked(event: &Document) -> Option<String> {
-    let updated =
-        event.get_document("updateDescription").and_then(|update| update.get_document("updatedFields"));
-    let changed = updated.or_else(|_| event.get_document("fullDocument")).ok()?;
-    match changed.get("revoked")? {
+    match changed(event)?.get("revoked")? {
         Bson::Binary(owner) => Some(owner.bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
         _ => None,
     }
+}
+
+/// Returns how many releases the last owner had heard while it waited. An owner that did not wait says nothing.
+fn heard(event: &Document) -> u32 {
+    let heard = changed(event).and_then(|changed| changed.get_i64(HEARD).ok());
+    heard.and_then(|heard| u32::try_from(heard).ok()).unwrap_or(0)
+}
+
+/// Returns what the event tells of the document.
+fn changed(event: &Document) -> Option<&Document> {
+    let updated =
+        event.get_document("updateDescription").and_then(|update| update.get_document("updatedFields"));
+    updated.or_else(|_| event.get_document("fullDocument")).ok()
 }
 
 /// Returns the name of the lock that the event is about, if it has our prefix.

@@ -41,7 +41,7 @@ pub fn attempt(owner: &Bson, label: &str, ttl: Duration, deadline: DateTime) -> 
 
 /// Returns a release's pipeline, for a document of which the owner holds the lock.
 pub fn release() -> Vec<Document> {
-    statements::release()
+    statements::release(0)
 }
 
 /// Returns the projection of every answer.

@@ -33,6 +33,7 @@ mod fence;
 #[doc(hidden)]
 pub mod floor;
 mod link;
+mod listening;
 mod primary;
 mod profile;
 mod record;

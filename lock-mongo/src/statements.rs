@@ -17,6 +17,9 @@ const MARK: i64 = 30_000;
 /// A mark that has less time left than this is written again, in milliseconds.
 pub(crate) const FRESH: i64 = MARK / 2;
 
+/// The field of a free lock that tells how many releases its last owner had heard while it waited.
+pub(crate) const HEARD: &str = "heard";
+
 /// The `expires` of a lock that was released: the year 1970.
 pub(crate) const NEVER: DateTime = DateTime::from_millis(0);
 
@@ -57,9 +60,14 @@ pub(crate) fn renew(me: &Bson, ttl: i64) -> Vec<Document> {
     vec![doc! { "$set": { "expires": { "$cond": [held, until(ttl), "$expires"] } } }, forget()]
 }
 
-/// Returns a release's pipeline, for a document that [`release_filter`] selects. The token stays.
-pub(crate) fn release() -> Vec<Document> {
-    vec![doc! { "$set": { "expires": NEVER } }, doc! { "$unset": ["owner", "label", "revoked"] }, forget()]
+/// Returns a release's pipeline, for a document that [`release_filter`] selects. The token stays. The waiters are told how
+/// many releases the owner had `heard` while it waited, if it had to.
+pub(crate) fn release(heard: u32) -> Vec<Document> {
+    let mut released = doc! { "expires": NEVER };
+    if heard > 0 {
+        released.insert(HEARD, i64::from(heard));
+    }
+    vec![doc! { "$set": released }, doc! { "$unset": ["owner", "label", "revoked"] }, forget()]
 }
 
 /// Returns the pipeline that writes a waiter's mark, which counts for [`MARK`] from now on. A mark that has half of its

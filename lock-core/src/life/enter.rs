@@ -13,7 +13,7 @@ use crate::clock::Instant;
 use crate::driver::{Attempt, Busy, Grant, Queueing, Request, Successions, Wakes};
 use crate::error::{Effect, Error, ErrorKind, Result};
 use crate::events::Refusal;
-use crate::local_queue::{Arrival, Asked, Joined, PASS_PAUSE, Seen, Turn};
+use crate::local_queue::{Arrival, Asked, Joined, Seen, Turn};
 
 impl Life {
     /// Waits for this claim's turn. Waiters queue in front of the server. A claim that does not wait asks the server at
@@ -59,10 +59,10 @@ impl Life {
         if let Err(unsupported) = self.check_period().await {
             return Outcome::Failed(unsupported);
         }
-        let mut turns_owed = if answered.is_none() { turn.map_or(0, Turn::turns_owed) } else { 0 };
+        let mut turns_owed = if answered.is_none() { self.turns_owed(turn) } else { 0 };
         // On the heap, as the wait below: every held lock has room for what is not.
         if turns_owed > 0
-            && let Err(stopped) = Box::pin(self.let_others_pass(&mut turns_owed, caller)).await
+            && let Err(stopped) = Box::pin(self.let_others_pass(turn, &mut turns_owed, caller)).await
         {
             return Outcome::Failed(stopped);
         }
@@ -72,7 +72,8 @@ impl Life {
                 ControlFlow::Break(outcome) => return outcome,
                 ControlFlow::Continue(pause) => pause,
             };
-            if let Err(stopped) = Box::pin(self.wait_for_turn(pause, &mut turns_owed, caller)).await {
+            let waiting = Box::pin(self.wait_for_turn(pause, turn, &mut turns_owed, caller));
+            if let Err(stopped) = waiting.await {
                 return Outcome::Failed(stopped);
             }
         }
@@ -190,7 +191,7 @@ impl Life {
     }
 
     /// Listens, if it doesn't yet. Returns whether it has just begun to.
-    async fn listen(&mut self) -> bool {
+    pub(super) async fn listen(&mut self) -> bool {
         if self.listening != Push::NotYet {
             return false;
         }
@@ -205,42 +206,6 @@ impl Life {
         self.listening == Push::Yes
     }
 
-    /// Waits for a wake-up, or for `pause`. A wake-up while turns are owed ends another client's turn.
-    async fn wait_for_turn(
-        &mut self,
-        pause: Duration,
-        turns_owed: &mut u32,
-        caller: &mut oneshot::Sender<Answer>,
-    ) -> Result<()> {
-        let woken = self.wait(pause, caller).await?;
-        if woken && *turns_owed > 0 {
-            *turns_owed -= 1;
-            self.let_others_pass(turns_owed, caller).await?;
-        }
-        Ok(())
-    }
-
-    /// Lets other clients have the turns that they are owed. A wake-up ends each turn. Silence means that no client
-    /// wants the next turn, or that one takes longer: the next attempt shows which.
-    async fn let_others_pass(
-        &mut self,
-        turns_owed: &mut u32,
-        caller: &mut oneshot::Sender<Answer>,
-    ) -> Result<()> {
-        if *turns_owed > 0 {
-            self.listen().await;
-        }
-        while *turns_owed > 0 && self.wait(PASS_PAUSE, caller).await? {
-            *turns_owed -= 1;
-        }
-        // A row of turns that a client hands over to itself ends in one wake-up. The row that has begun meanwhile is as long
-        // as the one that is owed for.
-        if self.shared.driver.info().successions == Successions::InOneRequest {
-            *turns_owed = 0;
-        }
-        Ok(())
-    }
-
     /// Returns how long to wait for a wake-up before the next attempt.
     fn pause(&self, busy: &Busy) -> Duration {
         let random = &self.shared.random;
@@ -253,7 +218,11 @@ impl Life {
     }
 
     /// Waits for a wake-up, or for `pause`. Returns whether a wake-up came.
-    async fn wait(&mut self, pause: Duration, caller: &mut oneshot::Sender<Answer>) -> Result<bool> {
+    pub(super) async fn wait(
+        &mut self,
+        pause: Duration,
+        caller: &mut oneshot::Sender<Answer>,
+    ) -> Result<bool> {
         let over = self.now() + pause;
         tokio::select! {
             biased;

@@ -9,6 +9,7 @@ mod keep;
 mod leave;
 mod order;
 mod outcome;
+mod pass;
 mod renew;
 mod shared;
 mod terms;

@@ -18,7 +18,7 @@ use crate::name::Name;
 
 use line::{Line, Ticket};
 use sight::Sight;
-use streak::{CHANCE, Streak};
+use streak::Streak;
 
 pub(crate) use sight::{FIRST_ANSWER, Seen};
 pub(crate) use streak::PASS_PAUSE;
@@ -35,7 +35,7 @@ pub(crate) struct LocalQueues {
 #[derive(Debug, Default)]
 struct Names {
     queues: HashMap<Name, Arc<LocalQueue>>,
-    /// Queues without waiters whose streak still counts, the oldest first.
+    /// Queues without waiters whose streak is still remembered, the oldest first.
     kept: VecDeque<(Instant, Name)>,
 }
 
@@ -121,13 +121,13 @@ impl LocalQueues {
 }
 
 impl Names {
-    /// Forgets the queues whose streak no longer counts. Each queue was put there once, so that no call does much.
+    /// Forgets the queues whose streak is no longer remembered. Each queue was put there once, so that no call does much.
     fn sweep(&mut self, now: Instant) {
-        while self.kept.front().is_some_and(|(at, _)| now.since(*at) >= CHANCE) {
+        while self.kept.front().is_some_and(|(at, _)| now.since(*at) >= PASS_PAUSE) {
             let Some((_, name)) = self.kept.pop_front() else { return };
             if let Some(queue) = self.queues.get(&name)
                 && Arc::strong_count(queue) == 1
-                && !queue.state().streak.counts(now)
+                && !queue.state().streak.is_remembered(now)
             {
                 self.queues.remove(&name);
             }
@@ -174,7 +174,7 @@ impl Drop for Place {
             return;
         }
         let now = self.queues.clock.now();
-        if queue.state().streak.counts(now) {
+        if queue.state().streak.is_remembered(now) {
             names.kept.push_back((now, self.name.clone()));
         } else {
             names.queues.remove(&self.name);

@@ -26,6 +26,8 @@ pub(super) struct Streak {
     /// Whether another client is known to want the name: it was seen to hold it, or the server said that it waits. A
     /// client that only might be there is no reason to let it pass.
     others_wait: bool,
+    /// Another client was seen to hold the lock, or its release was heard, since this client last let others pass in vain.
+    is_contended: bool,
     /// Grants since the lock was last released, and when the first of them was.
     unreleased: u32,
     unreleased_since: Option<Instant>,
@@ -35,6 +37,17 @@ impl Streak {
     /// Returns whether the streak still matters to the next caller.
     pub(super) fn counts(&self, now: Instant) -> bool {
         self.others_wait && (self.is_wanted || self.was_released_just_before(now))
+    }
+
+    /// Returns whether the next caller comes back, after a pause, to a lock that this client gave up a moment ago while
+    /// others waited for it. They came before that caller.
+    pub(super) fn comes_back(&self, now: Instant) -> bool {
+        !self.counts(now) && self.was_given_up(now)
+    }
+
+    /// Returns whether the streak still matters, or the next caller comes back.
+    pub(super) fn is_remembered(&self, now: Instant) -> bool {
+        self.counts(now) || self.was_given_up(now)
     }
 
     /// Returns whether it has reached the bound.
@@ -90,12 +103,26 @@ impl Streak {
 
     /// Ends the streak: another client was seen to hold the lock, and may want it again.
     pub(super) fn end(&mut self) {
-        *self = Streak { others_wait: true, ..Streak::default() };
+        *self = Streak { others_wait: true, is_contended: true, ..Streak::default() };
+    }
+
+    /// Records that a turn of another client was let pass, and that it came.
+    pub(super) fn heard_of_others(&mut self) {
+        self.is_contended = true;
+    }
+
+    /// Records that no other client took the turn that was let pass.
+    pub(super) fn waited_in_vain(&mut self) {
+        self.is_contended = false;
     }
 
     /// Begins a new streak and returns the number of grants of the old one.
     pub(super) fn begin_anew(&mut self) -> u32 {
         std::mem::take(self).grants
+    }
+
+    fn was_given_up(&self, now: Instant) -> bool {
+        self.others_wait && self.is_contended && self.released.is_some_and(|at| now.since(at) < PASS_PAUSE)
     }
 
     fn was_released_just_before(&self, now: Instant) -> bool {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::streak::MOST_IN_A_ROW;
+use super::streak::{CHANCE, MOST_IN_A_ROW};
 use super::*;
 use crate::clock::{Time, Timer};
 
@@ -56,7 +56,7 @@ async fn nothing_is_kept_of_names_that_are_not_in_use() {
     for n in 0..1000 {
         enter(&queues, &Name::new(format!("n{n}")).unwrap()).await.released(Some(true));
     }
-    time.advance(CHANCE);
+    time.advance(PASS_PAUSE);
     drop(enter(&queues, &Name::new("last").unwrap()).await);
     let names = queues.names();
     assert_eq!((names.queues.len(), names.kept.len()), (0, 0));
@@ -143,6 +143,27 @@ async fn a_task_that_pauses_between_its_holds_owes_nothing() {
         }
         assert_eq!(enter(&queues, &name).await.turns_owed(), owed, "after pauses of {pause:?}");
     }
+}
+
+/// Another client has the lock first, and waits for it when this one releases it.
+#[tokio::test]
+async fn a_task_comes_back_for_as_long_as_those_that_waited_are_awaited() {
+    let (time, name) = (ManualClock::default(), Name::new("n").unwrap());
+    let queues = queues_at(&time);
+    let comes_back = async |pause| {
+        let turn = enter(&queues, &name).await;
+        turn.busy(queues.clock.now(), None);
+        turn.granted();
+        turn.released(Some(true));
+        drop(turn);
+        time.advance(pause);
+        enter(&queues, &name).await.comes_back()
+    };
+    assert!(!comes_back(Duration::ZERO).await, "without a pause it is a row, which is bounded");
+    assert!(comes_back(CHANCE).await && comes_back(PASS_PAUSE - CHANCE).await);
+    assert!(!comes_back(PASS_PAUSE).await);
+    drop(enter(&queues, &Name::new("another").unwrap()).await);
+    assert_eq!(queues.names().queues.len(), 0, "and no longer");
 }
 
 /// Has one task after the other hold the lock, each of which has waited for the one before it, and has its turn late, because

@@ -28,6 +28,22 @@ impl Turn {
         }
     }
 
+    /// Returns whether this task comes back, after a pause, to a lock that its client gave up a moment ago while others
+    /// waited for it.
+    pub(crate) fn comes_back(&self) -> bool {
+        self.place.queue().state().streak.comes_back(self.now())
+    }
+
+    /// Records that a turn of another client was let pass, and that it came.
+    pub(crate) fn heard_of_others(&self) {
+        self.place.queue().state().streak.heard_of_others();
+    }
+
+    /// Records that no other client took the turn that was let pass.
+    pub(crate) fn waited_in_vain(&self) {
+        self.place.queue().state().streak.waited_in_vain();
+    }
+
     pub(crate) fn granted(&self) {
         let now = self.now();
         let mut state = self.place.queue().state();

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod behind;
+mod coming_back;
 mod entering;
 mod events;
 mod handed_over;

@@ -85,6 +85,7 @@ rules! {
         without_listeners_there_is_no_stream,
         a_standalone_server_is_looked_at,
         a_release_knows_whether_others_wait,
+        waiters_count_releases_and_those_that_came_first_ask_first,
     }
 }
 

@@ -171,11 +171,78 @@ async fn listen(waiter: &mut Box<dyn Claim>) {
     }
 }
 
+pub(crate) fn waiters_count_releases_and_those_that_came_first_ask_first() {
+    run(async {
+        let server = Server::start(&MongoDb, &[]);
+        let (ours, theirs) = (server.client().await, server.client().await);
+        let (mut holder, mut waiter) = (claim(&theirs, "a", LONG), claim(&ours, "a", LONG));
+        granted(&mut holder).await;
+        wait_for(&mut waiter).await;
+        let asks = async |waiter: &mut Box<dyn Claim>| {
+            let before = asked(&server).await;
+            busy(waiter).await;
+            let after = asked(&server).await;
+            (after.0 - before.0, after.1 - before.1)
+        };
+
+        // The first release that it hears, and the last owner had heard eight: most of the others came before it.
+        release_and_hold(&server, 8).await;
+        assert!(woken(&mut waiter).await, "the release wakes the waiter");
+        assert_eq!(asks(&mut waiter).await, (1, 0), "it looks, and finds the lock held");
+        assert_eq!(asks(&mut waiter).await, (0, 1), "without another release it asks");
+
+        // The eighth.
+        for _ in 0..7 {
+            release_and_hold(&server, 8).await;
+            assert!(woken(&mut waiter).await, "each release wakes the waiter");
+        }
+        assert_eq!(asks(&mut waiter).await, (0, 1), "it is its turn: it asks at once");
+
+        // Those in front have gone: it looks, and then takes what is free.
+        let mut late = claim(&ours, "a", LONG);
+        wait_for(&mut late).await;
+        release_and_hold(&server, 8).await;
+        assert!(woken(&mut late).await, "the release wakes a waiter");
+        release(&server, 8).await;
+        granted(&mut late).await;
+        drop(waiter);
+        late.release().await.unwrap();
+        let released = document(&server.locks().await, "a").await.unwrap();
+        let heard = released.get_i64("heard").expect("the owner that waited tells what it has heard");
+        assert!((1..=2).contains(&heard), "{heard}: the second release may have come before the grant");
+        granted(&mut holder).await;
+        assert!(document(&server.locks().await, "a").await.unwrap().get("heard").is_none());
+    });
+}
+
+/// Frees the lock, as an owner does that has heard so many releases while it waited.
+async fn release(server: &Server, heard: i64) {
+    let freed = doc! { "$set": { "expires": DateTime::from_millis(0), "heard": heard } };
+    server.locks().await.update_one(doc! { "_id": key("a") }, freed).await.unwrap();
+}
+
+/// The same; then another owner has it.
+async fn release_and_hold(server: &Server, heard: i64) {
+    release(server, heard).await;
+    let held =
+        vec![doc! { "$set": { "expires": { "$add": ["$$NOW", 60_000] } } }, doc! { "$unset": "heard" }];
+    server.locks().await.update_one(doc! { "_id": key("a") }, held).await.unwrap();
+}
+
 /// Returns how many `update` commands the server has received. Attempts, renewals and releases are other commands.
 async fn updates(server: &Server) -> i64 {
+    commands(server, "update").await
+}
+
+/// Returns how many looks and how many attempts, renewals or releases the server has received.
+async fn asked(server: &Server) -> (i64, i64) {
+    (commands(server, "find").await, commands(server, "findAndModify").await)
+}
+
+async fn commands(server: &Server, command: &str) -> i64 {
     let status = server.admin(doc! { "serverStatus": 1 }).await;
     let commands = status.get_document("metrics").unwrap().get_document("commands").unwrap();
-    commands.get_document("update").unwrap().get_i64("total").unwrap()
+    commands.get_document(command).unwrap().get_i64("total").unwrap()
 }
 
 async fn marked(server: &Server) -> Option<DateTime> {

@@ -34,8 +34,10 @@ struct Queued {
     writes: Writes,
     /// Builds the statement for the moment at which it starts.
     make: Box<dyn Fn(Now) -> Statement + Send + Sync>,
-    reply: oneshot::Sender<Result<Answer>>,
+    reply: Reply,
 }
+
+type Reply = oneshot::Sender<Result<Answer>>;
 
 /// How much longer than its call a statement may take before its connection is given up.
 const GRACE: Duration = Duration::from_secs(1);
@@ -62,6 +64,11 @@ impl CallQueue {
             Some(answer) => answer.unwrap_or_else(|_| Err(ended_early())),
             None => Err(call.out_of_time(Effect::Unknown)),
         }
+    }
+
+    /// Returns whether no call runs or waits.
+    pub(super) fn is_idle(&self) -> bool {
+        !self.state().is_served
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -95,13 +102,17 @@ impl Serving {
     async fn run(mut self) {
         let queue = self.queue.clone();
         let mut link = queue.link.lock().await;
+        let mut answered: Option<(Reply, Result<Answer>)> = None;
         loop {
             let next = queue.state().next();
-            let Some(queued) = next else {
-                self.is_done = true;
-                return;
-            };
-            queued.run(&queue.route, &mut link).await;
+            self.is_done = next.is_none();
+            // The connection is idle before the caller goes on: otherwise its next look would use the other one.
+            if let Some((reply, outcome)) = answered.take() {
+                // The caller may have gone.
+                drop(reply.send(outcome));
+            }
+            let Some(queued) = next else { return };
+            answered = queued.run(&queue.route, &mut link).await;
         }
     }
 }
@@ -119,16 +130,12 @@ impl Drop for Serving {
 }
 
 impl Queued {
-    async fn run(self, route: &Route, link: &mut Option<Link>) {
+    /// Returns the outcome, and to whom it has to be told; `None` if there is none, and the connection has been dropped.
+    async fn run(self, route: &Route, link: &mut Option<Link>) -> Option<(Reply, Result<Answer>)> {
         let Queued { call, writes, make, reply } = self;
-        let limit = call.left() + GRACE;
-        // Without an outcome, the connection has been dropped.
-        if let Some(outcome) =
-            call.clock().timeout(limit, Link::ask_on(link, route, &call, writes, &make)).await
-        {
-            // The caller may have gone.
-            drop(reply.send(outcome));
-        }
+        let asking = Link::ask_on(link, route, &call, writes, &make);
+        let outcome = call.clock().timeout(call.left() + GRACE, asking).await?;
+        Some((reply, outcome))
     }
 }
 

@@ -19,7 +19,7 @@ const TOUCH: &str = "UPDATE main.onelock_locks SET token = token WHERE name = x'
 
 /// Checks the file. Returns one finding per question. It is an `Err` only if the file can't be opened at all.
 pub(crate) async fn check(table: &SqliteTable, call: &Call) -> Result<Vec<Finding>> {
-    let about = table.looks.ask(call, Writes::Nothing, |_| sqlx::query(ABOUT)).await?;
+    let about = table.looking().ask(call, Writes::Nothing, |_| sqlx::query(ABOUT)).await?;
     let row = about.rows.first().ok_or_else(|| errors::asking(sqlx::Error::RowNotFound))?;
     let (version, mode): (String, String) =
         (row.try_get(0).map_err(errors::asking)?, row.try_get(1).map_err(errors::asking)?);
@@ -42,7 +42,7 @@ pub(crate) async fn check(table: &SqliteTable, call: &Call) -> Result<Vec<Findin
 
 /// The version was checked when the connection was opened, but a trigger may have been added since.
 async fn schema(table: &SqliteTable, call: &Call) -> Finding {
-    let triggers = table.looks.ask(call, Writes::Nothing, |_| sqlx::query(schema::TRIGGERS)).await;
+    let triggers = table.looking().ask(call, Writes::Nothing, |_| sqlx::query(schema::TRIGGERS)).await;
     match triggers.and_then(|found| schema::refuse_triggers(&found.rows)) {
         Ok(()) => {
             let good = format!("the table onelock_locks has version {}", schema::VERSION);

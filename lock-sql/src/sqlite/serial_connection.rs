@@ -109,6 +109,11 @@ impl SerialConnection {
         .await
     }
 
+    /// Returns whether no call uses the connection or waits for it.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.queue.is_idle()
+    }
+
     /// Runs the statement that `make` builds for the moment, which is read right before the statement starts.
     pub(crate) async fn ask(
         &self,

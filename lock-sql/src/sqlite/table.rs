@@ -27,8 +27,8 @@ use crate::table::{Course, Key, Listener, Table};
 /// The table of locks in one file.
 #[derive(Debug)]
 pub(crate) struct SqliteTable {
-    /// The connection for looks, so that they don't wait behind writes.
-    pub(super) looks: SerialConnection,
+    /// The connection for looks while the other one is busy, so that they don't wait behind writes.
+    looks: SerialConnection,
     pub(super) writes: SerialConnection,
     pub(super) time: Time,
     pub(super) file: File,
@@ -119,6 +119,11 @@ impl SqliteTable {
         self.wakes.get_or_init(|| Wakes::of(self.file.path(), &self.prefix))
     }
 
+    /// Returns the connection for a look. What the one that writes has written itself, it need not read from the file again.
+    pub(super) fn looking(&self) -> &SerialConnection {
+        if self.writes.is_idle() { &self.writes } else { &self.looks }
+    }
+
     fn rows(&self) -> TableRows {
         TableRows { looks: self.looks.clone(), writes: self.writes.clone(), boot: self.time.boot().to_vec() }
     }
@@ -153,7 +158,6 @@ impl Table for SqliteTable {
 
     async fn open(&self, call: &Call) -> Result<()> {
         self.writes.open(call).await?;
-        self.looks.open(call).await?;
         self.wakes();
         Ok(())
     }
@@ -161,7 +165,7 @@ impl Table for SqliteTable {
     async fn look(&self, call: &Call, key: &Key) -> Result<Option<Row>> {
         let (key, boot) = (key.clone(), self.time.boot());
         let Answer { rows, now } =
-            self.looks.ask(call, Writes::Nothing, move |_| sqlx::query(LOOK).bind(key.to_vec())).await?;
+            self.looking().ask(call, Writes::Nothing, move |_| sqlx::query(LOOK).bind(key.to_vec())).await?;
         let row = rows.first().map(|row| read(row, boot, now)).transpose();
         row.map_err(errors::asking)
     }
@@ -265,7 +269,7 @@ impl Table for SqliteTable {
         let list = move |now: time::Now| {
             sqlx::query(LIST).bind(beginning.clone()).bind(boot.to_vec()).bind(now.shared)
         };
-        let Answer { rows, .. } = self.looks.ask(call, Writes::Nothing, list).await?;
+        let Answer { rows, .. } = self.looking().ask(call, Writes::Nothing, list).await?;
         rows.iter().map(|row| row.try_get(0).map_err(errors::asking)).collect()
     }
 

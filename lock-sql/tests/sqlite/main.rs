@@ -89,6 +89,7 @@ rules! {
         a_renewal_that_is_done_after_its_patience_renews_nothing,
         an_attempt_that_lost_a_race_knows_the_holder_and_its_lease,
         a_held_look_needs_no_right_to_write_and_a_write_is_refused_in_time,
+        a_look_waits_for_no_write_of_its_own_client,
         a_write_is_refused_while_there_is_time_to_hear_of_it,
         a_write_waits_for_another_process_while_it_has_time,
         the_patience_is_the_urls,

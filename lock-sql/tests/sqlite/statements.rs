@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::future::poll_immediate;
 use lock_conformance::timing::Answered;
 use lock_conformance::{assert_in_time, patience};
 use lock_core::ErrorKind;
@@ -136,6 +137,25 @@ pub(crate) fn a_held_look_needs_no_right_to_write_and_a_write_is_refused_in_time
         admin.execute("ROLLBACK").await.unwrap();
         assert_eq!(writable(third.check().await.unwrap()), Level::Good);
         assert!(matches!(holder.renew(TTL).await.unwrap(), Renewal::Held { .. }));
+    });
+}
+
+/// Another process that is stopped in the middle of a write keeps all writes waiting, and no looks.
+pub(crate) fn a_look_waits_for_no_write_of_its_own_client() {
+    run(async {
+        let file = File::new();
+        let client = file.client().await;
+        let mut holder = claim(&client, "a", PATIENCE);
+        granted(&mut holder).await;
+        let mut admin = file.admin().await;
+        admin.execute("BEGIN IMMEDIATE").await.unwrap();
+        let mut renewing = Box::pin(holder.renew(TTL));
+        assert!(poll_immediate(&mut renewing).await.is_none());
+        let attempt = claim(&client, "a", PATIENCE).attempt().await;
+        assert!(matches!(attempt, Ok(Attempt::Busy(_))), "{attempt:?}");
+        assert!(poll_immediate(&mut renewing).await.is_none(), "the write waits");
+        admin.execute("ROLLBACK").await.unwrap();
+        assert!(matches!(renewing.await.unwrap(), Renewal::Held { .. }));
     });
 }
 
