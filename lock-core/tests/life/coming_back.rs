@@ -20,8 +20,10 @@ async fn gave_way(wakes: Wakes) -> (Arc<Script>, Client) {
     script.wakes.set(wakes).unwrap();
     let client = client(&script).await;
     let release = async {
-        pass(ms(20)).await;
-        script.change.notify_one();
+        if wakes == Wakes::Pushed {
+            pass(ms(20)).await;
+            script.change.notify_one();
+        }
     };
     let (guard, ()) = tokio::join!(acquired(&client), release);
     assert_eq!(guard.release().await, Ending::Released);
