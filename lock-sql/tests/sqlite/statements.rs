@@ -14,6 +14,8 @@ use sqlx::Executor;
 use super::{File, TTL, claim, granted, run};
 
 const PATIENCE: Duration = Duration::from_millis(400);
+/// No call runs out of it.
+const LONG: Duration = Duration::from_secs(20);
 
 /// Makes every statement that changes a row take longer than a call may.
 const SLOW: &str = "CREATE TRIGGER slow_{} BEFORE {} ON onelock_locks BEGIN
@@ -145,13 +147,13 @@ pub(crate) fn a_look_waits_for_no_write_of_its_own_client() {
     run(async {
         let file = File::new();
         let client = file.client().await;
-        let mut holder = claim(&client, "a", PATIENCE);
+        let mut holder = claim(&client, "a", LONG);
         granted(&mut holder).await;
         let mut admin = file.admin().await;
         admin.execute("BEGIN IMMEDIATE").await.unwrap();
         let mut renewing = Box::pin(holder.renew(TTL));
         assert!(poll_immediate(&mut renewing).await.is_none());
-        let attempt = claim(&client, "a", PATIENCE).attempt().await;
+        let attempt = claim(&client, "a", LONG).attempt().await;
         assert!(matches!(attempt, Ok(Attempt::Busy(_))), "{attempt:?}");
         assert!(poll_immediate(&mut renewing).await.is_none(), "the write waits");
         admin.execute("ROLLBACK").await.unwrap();
