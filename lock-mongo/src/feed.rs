@@ -147,7 +147,8 @@ impl Source for Streams {
 
 /// Returns the stream's pipeline. It selects releases, revokes, and what an administrator does to the collection (all
 /// operations but inserts, updates and replacements). It reports only the key, the owner that a lock was revoked from, and
-/// how many releases its last owner had heard. The server stores a small change as the changed fields, and a larger one as the new document.
+/// how many releases its last owner had heard. The server stores a small change as the changed fields, and a larger one as
+/// the new document.
 pub(crate) fn freed() -> Vec<Document> {
     vec![
         doc! { "$match": { "$or": [
