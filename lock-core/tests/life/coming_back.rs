@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lock_core::driver::{Release, Wakes};
+use lock_core::driver::{Fair, Release, Wakes};
 use lock_core::{Client, Ending};
 
 use crate::scripted::{Script, busy, client, granted, held, ms, pass};
@@ -14,10 +14,11 @@ const PAUSE: u64 = 2;
 const PASS_PAUSE: u64 = 5;
 
 /// A client that has waited for another one's release, and has then given the lock up while others waited.
-async fn gave_way(wakes: Wakes) -> (Arc<Script>, Client) {
+async fn gave_way(wakes: Wakes, fair: Fair) -> (Arc<Script>, Client) {
     let released = (ms(1), Ok(Release::Released { others: Some(true) }));
     let script = Script::new([busy(), busy(), granted(TTL)], [held(TTL)], [released]);
     script.wakes.set(wakes).unwrap();
+    script.fair.set(fair).unwrap();
     let client = client(&script).await;
     let release = async {
         if wakes == Wakes::Pushed {
@@ -42,7 +43,7 @@ async fn comes_back(script: &Script, client: &Client) -> u64 {
 
 #[tokio::test(start_paused = true)]
 async fn it_lets_one_that_waited_for_longer_pass() {
-    let (script, client) = gave_way(Wakes::Pushed).await;
+    let (script, client) = gave_way(Wakes::Pushed, Fair::No).await;
     let waiter = async {
         pass(ms(PAUSE + 3)).await;
         script.change.notify_one();
@@ -56,13 +57,19 @@ async fn it_lets_one_that_waited_for_longer_pass() {
 
 #[tokio::test(start_paused = true)]
 async fn it_does_not_wait_where_it_would_not_hear_the_others() {
-    let (script, client) = gave_way(Wakes::Polled).await;
+    let (script, client) = gave_way(Wakes::Polled, Fair::No).await;
+    assert_eq!(comes_back(&script, &client).await, 0, "{:?}", script.log());
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_takes_its_place_at_once_where_the_server_keeps_a_queue() {
+    let (script, client) = gave_way(Wakes::Pushed, Fair::PerProcess).await;
     assert_eq!(comes_back(&script, &client).await, 0, "{:?}", script.log());
 }
 
 #[tokio::test(start_paused = true)]
 async fn it_does_not_wait_a_while_later() {
-    let (script, client) = gave_way(Wakes::Pushed).await;
+    let (script, client) = gave_way(Wakes::Pushed, Fair::No).await;
     pass(ms(PASS_PAUSE)).await;
     assert_eq!(comes_back(&script, &client).await, 0, "{:?}", script.log());
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Busy, Claim, Driver, Entry, Fencing, Finding, Grant, Info, Inspection, Lease, Predecessor,
+    Attempt, Busy, Claim, Driver, Entry, Fair, Fencing, Finding, Grant, Info, Inspection, Lease, Predecessor,
     RandomSource, Release, Renewal, Request, Revocation, Revoked, Succession, Successions, Time, Timer,
     UnixTime, Wakes, Watched,
 };
@@ -112,6 +112,8 @@ pub(crate) struct Script {
     pub(crate) lease: OnceLock<Lease>,
     /// How a waiter learns of a release: it has to look, unless the test sets this before it opens its client.
     pub(crate) wakes: OnceLock<Wakes>,
+    /// Whether the server keeps a queue: it does not, unless the test sets this before it opens its client.
+    pub(crate) fair: OnceLock<Fair>,
     /// By how much the client's clock is ahead of its timers, in milliseconds.
     jumped: Arc<AtomicU64>,
     /// The next call of this kind panics.
@@ -202,6 +204,7 @@ pub(crate) fn driver(script: &Arc<Script>, clock: Clock) -> Scripted {
     let lease = *script.lease.get_or_init(|| Lease::Lock);
     let mut info = Info::new("scripted", "", Fencing::Always, lease, ms(10)..=Duration::from_secs(3600));
     info.wakes = *script.wakes.get_or_init(|| Wakes::Polled);
+    info.fair = *script.fair.get_or_init(|| Fair::No);
     if !script.successions.lock().expect("no panic under it").is_empty() {
         info.successions = Successions::InOneRequest;
     }

@@ -194,6 +194,17 @@ mod tests {
         assert_eq!(run.load(Ordering::SeqCst), 20);
     }
 
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_connection_whose_answer_is_there_is_idle() {
+        let folder = tempfile::tempdir().unwrap();
+        let connection = connection(&folder);
+        // This caller is on a thread of its own, and goes on as soon as it has the answer.
+        for nth in 0..2000 {
+            ask(&connection, || {}).await.unwrap();
+            assert!(connection.is_idle(), "call {nth}");
+        }
+    }
+
     #[tokio::test]
     async fn a_panic_fails_the_calls_that_wait_and_no_later_one() {
         let folder = tempfile::tempdir().unwrap();
