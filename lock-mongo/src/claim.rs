@@ -23,9 +23,6 @@ use crate::statements;
 pub(crate) struct MongoClaim {
     server: Arc<Server>,
     request: Request,
-    /// The document's `_id`.
-    key: Bson,
-    owner: Bson,
     session: ClaimSession,
     listening: Listening,
     mark: Mark,
@@ -42,17 +39,17 @@ struct Mark {
 
 impl MongoClaim {
     pub(crate) fn new(server: Arc<Server>, request: Request) -> MongoClaim {
-        let key = server.key(&request.name);
-        let owner = statements::bytes(request.owner.as_bytes());
-        MongoClaim {
-            server,
-            request,
-            key,
-            owner,
-            session: ClaimSession::default(),
-            listening: Listening::default(),
-            mark: Mark::default(),
-        }
+        let (session, listening, mark) = Default::default();
+        MongoClaim { server, request, session, listening, mark }
+    }
+
+    /// Returns the document's `_id`. It is made for each call: many locks are held at a time, and few are asked about.
+    fn key(&self) -> Bson {
+        self.server.key(&self.request.name)
+    }
+
+    fn owner(&self) -> Bson {
+        statements::bytes(self.request.owner.as_bytes())
     }
 
     /// Sends an attempt. If the server refuses it as late, the refusal tells the server's time. By that clock the
@@ -62,8 +59,8 @@ impl MongoClaim {
             let deadline = self.deadline(call).await?;
             let (label, ttl) = (self.request.label.as_str(), whole_millis(self.request.ttl));
             let attempt = Write {
-                filter: doc! { "_id": &self.key },
-                pipeline: statements::attempt(&self.owner, label, ttl, deadline),
+                filter: doc! { "_id": self.key() },
+                pipeline: statements::attempt(&self.owner(), label, ttl, deadline),
                 if_missing: IfMissing::Create,
                 answer: ReturnDocument::After,
                 keeps_order: KeepsOrder::Yes,
@@ -106,8 +103,8 @@ impl MongoClaim {
             let deadline = self.deadline(call).await?;
             let (label, ttl) = (self.request.label.as_str(), whole_millis(self.request.ttl));
             let succession = Write {
-                filter: doc! { "_id": &self.key, "owner": &of },
-                pipeline: statements::succession(&self.owner, label, ttl, deadline),
+                filter: doc! { "_id": self.key(), "owner": &of },
+                pipeline: statements::succession(&self.owner(), label, ttl, deadline),
                 if_missing: IfMissing::Skip,
                 answer: ReturnDocument::After,
                 keeps_order: KeepsOrder::Yes,
@@ -144,7 +141,7 @@ impl MongoClaim {
     /// longer.
     async fn write_mark(&mut self, call: &Call) {
         if self.mark.waits && !self.mark.is_fresh {
-            self.mark.is_fresh = self.server.mark(call, &self.key).await.is_ok();
+            self.mark.is_fresh = self.server.mark(call, &self.key()).await.is_ok();
         }
     }
 
@@ -204,6 +201,7 @@ impl Claim for MongoClaim {
     }
 
     async fn watch(&mut self) -> Result<Watched> {
+        self.session.give_back();
         let Request { owner, clock, patience, .. } = &self.request;
         self.listening.to(self.server.wakes.watch(owner, &Call::begin(clock, *patience)).await?);
         Ok(Watched::FromNowOn)
@@ -211,14 +209,16 @@ impl Claim for MongoClaim {
 
     async fn renew(&mut self, ttl: Duration) -> Result<Renewal> {
         let renew = Write {
-            filter: doc! { "_id": &self.key },
-            pipeline: statements::renew(&self.owner, whole_millis(ttl)),
+            filter: doc! { "_id": self.key() },
+            pipeline: statements::renew(&self.owner(), whole_millis(ttl)),
             if_missing: IfMissing::Skip,
             answer: ReturnDocument::After,
             keeps_order: KeepsOrder::No,
         };
         let owner = self.request.owner;
-        Ok(match self.write(renew).await? {
+        let renewed = self.write(renew).await?;
+        self.session.give_back();
+        Ok(match renewed {
             Some(record) => match record.left() {
                 Some(valid_for) if record.is_of(&owner) => Renewal::Held { valid_for, age: Duration::ZERO },
                 _ if record.was_revoked_from(&owner) => Renewal::Lost(LossReason::Revoked),
@@ -231,7 +231,7 @@ impl Claim for MongoClaim {
 
     async fn release(&mut self) -> Result<Release> {
         let release = Write {
-            filter: statements::release_filter(&self.key, &self.owner),
+            filter: statements::release_filter(&self.key(), &self.owner()),
             pipeline: statements::release(self.listening.heard()),
             if_missing: IfMissing::Skip,
             // The state before shows whether the lease had ended already. Then nothing was released.

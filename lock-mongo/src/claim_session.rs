@@ -18,7 +18,7 @@ use crate::link::Link;
 /// A claim's session. Each request borrows it. A request that hangs gives it back when its task ends.
 #[derive(Debug, Default)]
 pub(crate) struct ClaimSession {
-    session: Arc<Mutex<Option<Numbered>>>,
+    session: Arc<Mutex<Option<Box<Numbered>>>>,
     /// Requests in a row that were not answered.
     unanswered: u32,
 }
@@ -41,7 +41,7 @@ pub(crate) enum KeepsOrder {
 
 /// The session while one request borrows it.
 #[derive(Debug)]
-pub(crate) struct Borrowed(OwnedMutexGuard<Option<Numbered>>);
+pub(crate) struct Borrowed(OwnedMutexGuard<Option<Box<Numbered>>>);
 
 impl ClaimSession {
     /// Waits until the request that has the session is done, and borrows it. After `wait`, takes a new session. A
@@ -69,6 +69,17 @@ impl ClaimSession {
     pub(crate) fn record_answered(&mut self, answered: bool) {
         self.unanswered = if answered { 0 } else { self.unanswered + 1 };
     }
+
+    /// Gives the session back to the client's other claims if all requests in it were answered; a lock that is held for
+    /// long needs none. The session's number does not fall while others use it, so a copy of an answered request that
+    /// arrives later is still refused.
+    pub(crate) fn give_back(&mut self) {
+        if self.unanswered == 0
+            && let Ok(mut idle) = self.session.try_lock()
+        {
+            *idle = None;
+        }
+    }
 }
 
 impl Borrowed {
@@ -81,7 +92,7 @@ impl Borrowed {
     pub(crate) async fn session(&mut self, link: &Arc<Link>) -> mongodb::error::Result<&mut ClientSession> {
         if self.0.is_none() {
             let session = link.client().start_session().await?;
-            *self.0 = Some(Numbered { link: link.clone(), session });
+            *self.0 = Some(Box::new(Numbered { link: link.clone(), session }));
         }
         Ok(&mut self.0.as_mut().expect("a session was started if there was none").session)
     }

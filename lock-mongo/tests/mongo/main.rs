@@ -10,6 +10,7 @@ mod grant;
 mod link;
 mod reaching;
 mod server;
+mod sessions;
 mod set;
 mod successions;
 mod tls;
@@ -61,6 +62,9 @@ rules! {
         opening_waits_for_the_server_unless_it_is_lazy,
         the_patience_is_the_urls,
         a_database_a_collection_and_a_prefix,
+    }
+    sessions {
+        a_lock_that_is_held_for_long_keeps_no_session,
     }
     set {
         a_killed_primary_costs_no_exclusion,
