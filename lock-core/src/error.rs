@@ -161,6 +161,14 @@ impl Error {
         self
     }
 
+    /// Returns the same error for another call, without its source.
+    pub(crate) fn repeated(&self) -> Error {
+        let Inner { kind, message, retry_in, .. } = &*self.0;
+        let mut repeated = Error::new(*kind, message.clone());
+        repeated.0.retry_in = *retry_in;
+        repeated
+    }
+
     /// Adds `more` to the end of the message.
     pub(crate) fn and_says(mut self, more: &str) -> Error {
         self.0.message.push_str(more);

@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 
 use super::Call;
+use crate::clock::Instant;
 use crate::error::{Effect, Error, Result};
 
 /// Opens the connections of a [`Slot`].
@@ -43,7 +45,9 @@ pub trait Connect: Send + Sync + 'static {
 /// The place of one connection, which all tasks of a client use.
 ///
 /// The first call that finds the place empty opens the connection, and other calls wait for that. No call waits longer
-/// than its own time. If the opening takes longer than all of them wait, the calls after them have the connection.
+/// than its own time. If the opening takes longer than all of them wait, the calls after them have the connection. If the
+/// server can't be reached, the calls that wait, and those of the next 5 ms, have the same answer: a server that is down is
+/// not asked for a connection by each call.
 ///
 /// A task gives up the very connection that it found broken, and not the one that has taken its place in the meantime.
 pub struct Slot<C: Connect>(Arc<Shared<C>>);
@@ -51,9 +55,19 @@ pub struct Slot<C: Connect>(Arc<Shared<C>>);
 struct Shared<C: Connect> {
     connector: C,
     current: Mutex<Option<Arc<C::Connection>>>,
-    /// Held while a connection is opened.
-    turn: Arc<tokio::sync::Mutex<()>>,
+    /// Held while a connection is opened. It keeps how the last opening failed.
+    turn: Arc<tokio::sync::Mutex<Option<Failure>>>,
 }
+
+/// An opening that has failed, because the server could not be reached or could not answer.
+struct Failure {
+    at: Instant,
+    error: Error,
+}
+
+/// For how long a failed opening is the answer to further calls. Less than the shortest pause after an error, so that a
+/// call that is repeated opens a connection.
+const FAILURE_COUNTS: Duration = Duration::from_millis(5);
 
 impl<C: Connect> Slot<C> {
     /// Makes an empty place. Opens nothing.
@@ -76,8 +90,8 @@ impl<C: Connect> Slot<C> {
     /// # Errors
     ///
     /// `Unavailable` with [`Effect::NotApplied`] if the call is over before the connection is open; otherwise the error
-    /// of [`Connect::connect`], if this call began it. A call that waits while another call's opening fails tries
-    /// itself.
+    /// of [`Connect::connect`]. An `Unavailable` is also the error of the calls that waited for this opening, and of those
+    /// of the next 5 ms.
     ///
     /// # Cancel safety
     ///
@@ -104,20 +118,19 @@ impl<C: Connect> Slot<C> {
     }
 
     async fn open(&self, call: &Call) -> Result<Arc<C::Connection>> {
-        let turn = self.0.turn.clone().lock_owned().await;
+        let mut turn = self.0.turn.clone().lock_owned().await;
         // Another call opened it while this one waited for its turn.
         if let Some(connection) = self.usable() {
             return Ok(connection);
         }
+        if let Some(failure) = turn.as_ref().filter(|failure| failure.counts_at(call.clock().now())) {
+            return Err(failure.error.repeated());
+        }
         let (shared, call) = (self.0.clone(), call.clone());
         let opening = tokio::spawn(async move {
-            let opened = Arc::new(shared.connector.connect(&call).await?);
-            let unusable = shared.current().replace(opened.clone());
-            if let Some(unusable) = unusable {
-                shared.connector.discard(unusable).await;
-            }
-            drop(turn);
-            Ok(opened)
+            let opened = shared.open(&call).await;
+            *turn = opened.as_ref().err().and_then(|error| Failure::new(call.clock().now(), error));
+            opened
         });
         opening.await.unwrap_or_else(|e| {
             Err(Error::unavailable(Effect::NotApplied, "connecting ended early").with_source(e))
@@ -126,9 +139,30 @@ impl<C: Connect> Slot<C> {
 }
 
 impl<C: Connect> Shared<C> {
+    /// Opens a connection, and puts it into the place.
+    async fn open(&self, call: &Call) -> Result<Arc<C::Connection>> {
+        let opened = Arc::new(self.connector.connect(call).await?);
+        let unusable = self.current().replace(opened.clone());
+        if let Some(unusable) = unusable {
+            self.connector.discard(unusable).await;
+        }
+        Ok(opened)
+    }
+
     fn current(&self) -> MutexGuard<'_, Option<Arc<C::Connection>>> {
         // Nothing that can panic runs under this lock.
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Failure {
+    /// `None` if the same call can't succeed later: each call is told so by the server itself.
+    fn new(at: Instant, error: &Error) -> Option<Failure> {
+        error.is_transient().then(|| Failure { at, error: error.repeated() })
+    }
+
+    fn counts_at(&self, now: Instant) -> bool {
+        now < self.at + FAILURE_COUNTS
     }
 }
 
@@ -143,7 +177,6 @@ impl<C: Connect> fmt::Debug for Slot<C> {
 mod tests {
     use std::collections::VecDeque;
     use std::sync::atomic::{AtomicBool, Ordering};
-    use std::time::Duration;
 
     use super::*;
     use crate::clock::Clock;
@@ -243,12 +276,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_failed_opening_fails_its_call_alone() {
+    async fn a_failed_opening_is_the_answer_of_those_that_wait_and_of_the_next_milliseconds() {
         let (clock, slot) = (Clock::tokio(), Exchange::slot([]));
         let call = Call::begin(&clock, ms(100));
-        let (first, second) = tokio::join!(slot.get(&call), slot.get(&call));
-        let messages = [first, second].map(|outcome| outcome.unwrap_err().message().to_owned());
-        assert_eq!(messages, ["refused: 1", "refused: 2"]);
+        let refused = async || slot.get(&call).await.unwrap_err().message().to_owned();
+        let (first, second) = tokio::join!(refused(), refused());
+        assert_eq!([first, second], ["refused: 1", "refused: 1"]);
+        clock.sleep(ms(4)).await;
+        assert_eq!(refused().await, "refused: 1");
+        clock.sleep(ms(1)).await;
+        assert_eq!(refused().await, "refused: 2");
     }
 
     #[tokio::test(start_paused = true)]
