@@ -1,6 +1,8 @@
 //! `first-lock`: a program starts, takes a lock, runs the command `true` under it, releases it and ends. It measures
 //! from the start of the process to the grant, and to its end.
 
+mod far;
+
 use std::env;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -10,6 +12,7 @@ use async_trait::async_trait;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
+use self::far::Far;
 use crate::Outcome;
 use crate::backend::Backend;
 use crate::raw::probe::Probe;
@@ -36,6 +39,8 @@ pub(crate) struct FirstLock {
     program: Program,
     backend: Backend,
     url: String,
+    /// The same servers, further away.
+    far: Option<Far>,
     name: String,
 }
 
@@ -60,7 +65,8 @@ impl FirstLock {
             Kind::Ours => Program::Lock(lock_program()?),
             _ => Program::Raw(prepared),
         };
-        Ok(FirstLock { program, backend, url: url.to_owned(), name: name.to_owned() })
+        let far = Far::of(backend, url).await?;
+        Ok(FirstLock { program, backend, url: url.to_owned(), far, name: name.to_owned() })
     }
 
     /// Returns the program without arguments.
@@ -73,9 +79,9 @@ impl FirstLock {
         Ok(command)
     }
 
-    fn command(&self) -> Outcome<Command> {
+    fn command(&self, url: &str) -> Outcome<Command> {
         let mut command = self.program()?;
-        command.env(URL, &self.url);
+        command.env(URL, url);
         match &self.program {
             Program::Lock(_) => command.args(["run", "--verbose", "--name", &self.name, "--", "true"]),
             Program::Raw(prepared) => {
@@ -97,8 +103,8 @@ impl FirstLock {
         Ok(median(all))
     }
 
-    async fn run_once(&self) -> Outcome<Run> {
-        let mut command = self.command()?;
+    async fn run_once(&self, url: &str) -> Outcome<Run> {
+        let mut command = self.command(url)?;
         let began = Instant::now();
         let mut process = command.spawn()?;
         let said = process.stderr.take().ok_or("the process has no stderr")?;
@@ -129,9 +135,19 @@ impl FirstLock {
     /// Returns what the bare driver takes to connect, and for a round trip on a connection that has rested: in a program
     /// that has just started, every request finds the server asleep.
     async fn probed(&self) -> Outcome<Vec<(&'static str, f64)>> {
+        let (connect, round_trip) = self.probed_at(&self.url).await?;
+        let mut probed = vec![("connect_us", connect), (ROUND_TRIP, round_trip)];
+        if let Some(Far { url, .. }) = &self.far {
+            let (_, round_trip) = self.probed_at(url).await?;
+            probed.push((FAR_ROUND_TRIP, round_trip));
+        }
+        Ok(probed)
+    }
+
+    async fn probed_at(&self, url: &str) -> Outcome<(f64, f64)> {
         let began = Instant::now();
-        let mut probe = Probe::connect(self.backend, &self.url).await?;
-        let connected = began.elapsed();
+        let mut probe = Probe::connect(self.backend, url).await?;
+        let connected = micros(began.elapsed());
         let mut asked = Vec::new();
         for _ in 0..ROUND_TRIPS {
             tokio::time::sleep(REST).await;
@@ -139,8 +155,17 @@ impl FirstLock {
             probe.ask().await?;
             asked.push(micros(began.elapsed()));
         }
-        let round_trip = median(asked).ok_or("no round trip was made")?;
-        Ok(vec![("connect_us", micros(connected)), (ROUND_TRIP, round_trip)])
+        Ok((connected, median(asked).ok_or("no round trip was made")?))
+    }
+
+    /// Returns the median time to the grant if the servers are further away.
+    async fn run_far(&self) -> Outcome<Option<f64>> {
+        let Some(Far { url, .. }) = &self.far else { return Ok(None) };
+        let mut grants = Vec::new();
+        for _ in 0..FAR_RUNS {
+            grants.push(micros(self.run_once(url).await?.to_grant));
+        }
+        Ok(median(grants))
     }
 }
 
@@ -154,6 +179,11 @@ const ROUND_TRIPS: usize = 20;
 /// How long the connection rests before each.
 const REST: Duration = Duration::from_millis(3);
 const ROUND_TRIP: &str = "round_trip_us";
+/// How often the program is started with the servers further away in each slice.
+const FAR_RUNS: usize = 5;
+/// The time to the grant there, and a round trip there.
+const FAR: &str = "far_us";
+const FAR_ROUND_TRIP: &str = "far_round_trip_us";
 
 /// Whether a process has the lock, by a line of its stderr.
 fn says_granted(line: &str) -> bool {
@@ -171,7 +201,7 @@ impl Measurement for FirstLock {
         slice.extra.extend(self.started().await?.map(|start| (START, start)));
         let began = Instant::now();
         loop {
-            let Run { to_grant, whole } = self.run_once().await?;
+            let Run { to_grant, whole } = self.run_once(&self.url).await?;
             slice.record(to_grant);
             wholes.push(micros(whole));
             if began.elapsed() >= length {
@@ -180,13 +210,28 @@ impl Measurement for FirstLock {
         }
         slice.rate = wholes.len() as f64 / began.elapsed().as_secs_f64();
         slice.extra.extend(median(wholes).map(|whole| ("whole_us", whole)));
+        slice.extra.extend(self.run_far().await?.map(|far| (FAR, far)));
         Ok(slice)
     }
 }
 
-/// Returns by how many of the server's round trips the program takes longer to its grant than the raw driver's. What
-/// each of the two programs takes to start is left out: they are not of the same size.
+/// Returns by how many of the server's round trips the program takes longer to its grant than the raw driver's.
+///
+/// If they were measured with the servers further away, too, it is how often the program waits for the network more
+/// than the raw driver's: what a program computes takes as long there. Otherwise it is the time, in round trips.
 pub(crate) fn round_trips_more(ours: &Tally, raw: &Tally) -> Option<f64> {
+    waits_more(ours, raw).or_else(|| takes_longer(ours, raw))
+}
+
+fn waits_more(ours: &Tally, raw: &Tally) -> Option<f64> {
+    let waits = |tally: &Tally| Some(tally.extra().get(FAR)? - tally.percentile(50.0)? / 1e3);
+    let more = (waits(ours)? - waits(raw)?) / raw.extra().get(FAR_ROUND_TRIP)?;
+    // Not -0.
+    Some(more.round() + 0.0)
+}
+
+/// What each of the two programs takes to start is left out: they are not of the same size.
+fn takes_longer(ours: &Tally, raw: &Tally) -> Option<f64> {
     let start = |tally: &Tally| tally.extra().get(START).copied();
     let (start, round_trip) = (start(ours)? - start(raw)?, *raw.extra().get(ROUND_TRIP)?);
     let micros = |p50: Option<f64>| p50.map(|nanos| nanos / 1e3);
@@ -203,19 +248,32 @@ fn micros(duration: Duration) -> f64 {
 mod tests {
     use super::*;
 
+    fn tally(rounds: &[u64], extra: &[(&'static str, f64)]) -> Tally {
+        let mut tally = Tally::default();
+        for micros in rounds {
+            tally.add(Slice { latencies: vec![micros * 1_000], extra: extra.to_vec(), ..Slice::default() });
+        }
+        tally
+    }
+
+    #[test]
+    fn with_servers_further_away_only_waiting_counts() {
+        let raw = tally(
+            &[2_000],
+            &[(START, 100.0), (ROUND_TRIP, 50.0), (FAR, 32_000.0), (FAR_ROUND_TRIP, 12_000.0)],
+        );
+        let ours = |near, far| round_trips_more(&tally(&[near], &[(START, 100.0), (FAR, far)]), &raw);
+        assert_eq!(
+            ours(3_000, 33_000.0),
+            Some(0.0),
+            "it computes for a millisecond more, which is no round trip"
+        );
+        assert_eq!(ours(3_000, 45_500.0), Some(1.0));
+        assert_eq!(ours(2_000, 55_500.0), Some(2.0));
+    }
+
     #[test]
     fn what_is_more_is_counted_in_round_trips() {
-        let tally = |rounds: &[u64], extra: &[(&'static str, f64)]| {
-            let mut tally = Tally::default();
-            for micros in rounds {
-                tally.add(Slice {
-                    latencies: vec![micros * 1_000],
-                    extra: extra.to_vec(),
-                    ..Slice::default()
-                });
-            }
-            tally
-        };
         let raw = tally(&[1_000, 1_200, 1_000], &[(ROUND_TRIP, 50.0), (START, 400.0)]);
         // In the second round, both were disturbed.
         let ours = tally(&[1_100, 9_000, 1_090], &[(START, 400.0)]);

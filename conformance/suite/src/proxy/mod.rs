@@ -66,6 +66,8 @@ struct Network {
     cut: watch::Sender<Option<Cut>>,
     refusing: AtomicBool,
     doubling: AtomicBool,
+    /// How long the handshake of a new connection takes, in microseconds.
+    handshake: AtomicU64,
     /// The number of connections opened so far, which is the number of the next one.
     opened: AtomicU64,
     /// Connections that the server has ended.
@@ -148,6 +150,18 @@ impl Proxy {
             self.log.order(Fault::Delayed(direction));
         }
         self.each(direction, |state| state.delay = by);
+    }
+
+    /// Moves the servers away: every chunk takes `each_way`, and what is sent first on a new connection waits for the
+    /// handshake before, a round trip. This is no fault: it need not take effect.
+    pub fn move_away(&self, each_way: Duration) {
+        for direction in Direction::BOTH {
+            self.each(direction, |state| state.delay = each_way);
+        }
+        let round_trip = u64::try_from(each_way.as_micros() * 2).unwrap_or(u64::MAX);
+        for Listener { network, .. } in &self.listeners {
+            network.handshake.store(round_trip, Ordering::SeqCst);
+        }
     }
 
     /// Hands on everything in this direction byte by byte, with a pause after each byte.
@@ -294,6 +308,7 @@ impl Listener {
             cut: watch::Sender::new(None),
             refusing: AtomicBool::new(false),
             doubling: AtomicBool::new(false),
+            handshake: AtomicU64::new(0),
             opened: AtomicU64::new(0),
             ended_by_server: AtomicU64::new(0),
             log,

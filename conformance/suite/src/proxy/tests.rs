@@ -124,6 +124,21 @@ async fn a_test_whose_fault_never_happened_is_void() {
 }
 
 #[tokio::test]
+async fn with_servers_that_were_moved_away_a_connection_and_a_request_are_a_round_trip_each() {
+    const EACH_WAY: Duration = Duration::from_millis(20);
+    let proxy = Proxy::start(&echo().await).await.unwrap();
+    proxy.move_away(EACH_WAY);
+    let began = std::time::Instant::now();
+    let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
+    assert_eq!(ask(&mut stream, "one").await.as_deref(), Some("one"));
+    let first = began.elapsed();
+    assert!(first >= EACH_WAY * 4, "{first:?}");
+    let asked = std::time::Instant::now();
+    assert_eq!(ask(&mut stream, "two").await.as_deref(), Some("two"));
+    assert!(asked.elapsed() >= EACH_WAY * 2, "{:?}", asked.elapsed());
+}
+
+#[tokio::test]
 async fn what_trickles_comes_whole_and_late() {
     let proxy = Proxy::start(&echo().await).await.unwrap();
     let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
