@@ -63,6 +63,8 @@ struct Shared<C: Connect> {
 struct Failure {
     at: Instant,
     error: Error,
+    /// How long the server had for it, if the call for which it began was over before.
+    out_of_time_after: Option<Duration>,
 }
 
 /// For how long a failed opening is the answer to further calls. Less than the shortest pause after an error, so that a
@@ -91,7 +93,7 @@ impl<C: Connect> Slot<C> {
     ///
     /// `Unavailable` with [`Effect::NotApplied`] if the call is over before the connection is open; otherwise the error
     /// of [`Connect::connect`]. An `Unavailable` is also the error of the calls that waited for this opening, and of those
-    /// of the next 5 ms.
+    /// of the next 5 ms, unless they may take longer than the call that ran out of time.
     ///
     /// # Cancel safety
     ///
@@ -123,13 +125,14 @@ impl<C: Connect> Slot<C> {
         if let Some(connection) = self.usable() {
             return Ok(connection);
         }
-        if let Some(failure) = turn.as_ref().filter(|failure| failure.counts_at(call.clock().now())) {
+        if let Some(failure) = turn.as_ref().filter(|failure| failure.answers(call)) {
             return Err(failure.error.repeated());
         }
         let (shared, call) = (self.0.clone(), call.clone());
         let opening = tokio::spawn(async move {
+            let began = call.clock().now();
             let opened = shared.open(&call).await;
-            *turn = opened.as_ref().err().and_then(|error| Failure::new(call.clock().now(), error));
+            *turn = opened.as_ref().err().and_then(|error| Failure::of(error, began, &call));
             opened
         });
         opening.await.unwrap_or_else(|e| {
@@ -157,12 +160,18 @@ impl<C: Connect> Shared<C> {
 
 impl Failure {
     /// `None` if the same call can't succeed later: each call is told so by the server itself.
-    fn new(at: Instant, error: &Error) -> Option<Failure> {
-        error.is_transient().then(|| Failure { at, error: error.repeated() })
+    fn of(error: &Error, began: Instant, call: &Call) -> Option<Failure> {
+        let at = call.clock().now();
+        let out_of_time_after = call.is_over().then(|| at.since(began));
+        error.is_transient().then(|| Failure { at, error: error.repeated(), out_of_time_after })
     }
 
-    fn counts_at(&self, now: Instant) -> bool {
-        now < self.at + FAILURE_COUNTS
+    /// Returns whether it is what this call would be told, too. A call that may take longer than the one that ran out of
+    /// time opens a connection itself.
+    fn answers(&self, call: &Call) -> bool {
+        let patience = call.ends().since(call.began());
+        call.clock().now() < self.at + FAILURE_COUNTS
+            && self.out_of_time_after.is_none_or(|after| patience <= after)
     }
 }
 
@@ -174,140 +183,4 @@ impl<C: Connect> fmt::Debug for Slot<C> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::VecDeque;
-    use std::sync::atomic::{AtomicBool, Ordering};
-
-    use super::*;
-    use crate::clock::Clock;
-
-    const fn ms(n: u64) -> Duration {
-        Duration::from_millis(n)
-    }
-
-    #[derive(Debug)]
-    struct Line {
-        number: usize,
-        is_broken: AtomicBool,
-    }
-
-    /// Opens one line after the other, each as slowly as the script says. Without a script, opening fails.
-    #[derive(Default)]
-    struct Exchange {
-        script: Mutex<VecDeque<Duration>>,
-        begun: Mutex<usize>,
-        discarded: Mutex<Vec<usize>>,
-    }
-
-    impl Exchange {
-        fn slot(takes: impl IntoIterator<Item = Duration>) -> Slot<Exchange> {
-            Slot::new(Exchange { script: Mutex::new(takes.into_iter().collect()), ..Exchange::default() })
-        }
-
-        fn begun(&self) -> usize {
-            *self.begun.lock().unwrap()
-        }
-    }
-
-    #[async_trait]
-    impl Connect for Exchange {
-        type Connection = Line;
-
-        async fn connect(&self, call: &Call) -> Result<Line> {
-            let number = {
-                let mut begun = self.begun.lock().unwrap();
-                *begun += 1;
-                *begun
-            };
-            let takes = self.script.lock().unwrap().pop_front();
-            let refused = || Error::unavailable(Effect::NotApplied, format!("refused: {number}"));
-            call.clock().sleep(takes.ok_or_else(refused)?).await;
-            Ok(Line { number, is_broken: AtomicBool::new(false) })
-        }
-
-        fn is_usable(&self, line: &Line) -> bool {
-            !line.is_broken.load(Ordering::SeqCst)
-        }
-
-        async fn discard(&self, line: Arc<Line>) {
-            self.discarded.lock().unwrap().push(line.number);
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_connection_is_opened_once_for_all_calls() {
-        let (clock, slot) = (Clock::tokio(), Exchange::slot([ms(50)]));
-        assert!(slot.usable().is_none() && slot.connector().begun() == 0, "nothing is opened unasked");
-        let call = Call::begin(&clock, ms(100));
-        let (a, b, c) = tokio::join!(slot.get(&call), slot.get(&call), slot.get(&call));
-        let [a, b, c] = [a, b, c].map(Result::unwrap);
-        assert!(Arc::ptr_eq(&a, &b) && Arc::ptr_eq(&b, &c));
-        assert!(slot.usable().is_some_and(|usable| Arc::ptr_eq(&usable, &a)));
-        assert_eq!((slot.connector().begun(), call.left()), (1, ms(50)));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn no_call_waits_longer_than_its_time_and_the_opening_goes_on() {
-        let (clock, slot) = (Clock::tokio(), Exchange::slot([ms(150)]));
-        let call = Call::begin(&clock, ms(100));
-        let error = slot.get(&call).await.unwrap_err();
-        assert!(error.is_transient() && !error.may_have_taken_effect(), "{error:?}");
-        assert!(call.is_over() && slot.usable().is_none());
-        let later = Call::begin(&clock, ms(100));
-        assert_eq!(slot.get(&later).await.unwrap().number, 1, "opened for the call that has gone");
-        assert_eq!((later.left(), slot.connector().begun()), (ms(50), 1));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_call_without_time_opens_nothing() {
-        let (clock, slot) = (Clock::tokio(), Exchange::slot([ms(0)]));
-        assert!(slot.get(&Call::begin(&clock, ms(0))).await.is_err());
-        tokio::task::yield_now().await;
-        assert_eq!(slot.connector().begun(), 0);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_caller_that_goes_does_not_stop_the_opening() {
-        let (clock, slot) = (Clock::tokio(), Exchange::slot([ms(50)]));
-        let call = Call::begin(&clock, ms(100));
-        assert!(clock.timeout(ms(10), slot.get(&call)).await.is_none(), "the caller drops the future");
-        clock.sleep(ms(60)).await;
-        assert_eq!(slot.usable().unwrap().number, 1);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_failed_opening_is_the_answer_of_those_that_wait_and_of_the_next_milliseconds() {
-        let (clock, slot) = (Clock::tokio(), Exchange::slot([]));
-        let call = Call::begin(&clock, ms(100));
-        let refused = async || slot.get(&call).await.unwrap_err().message().to_owned();
-        let (first, second) = tokio::join!(refused(), refused());
-        assert_eq!([first, second], ["refused: 1", "refused: 1"]);
-        clock.sleep(ms(4)).await;
-        assert_eq!(refused().await, "refused: 1");
-        clock.sleep(ms(1)).await;
-        assert_eq!(refused().await, "refused: 2");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_connection_is_given_up_and_not_its_successor() {
-        let (clock, slot) = (Clock::tokio(), Exchange::slot([ms(0), ms(0)]));
-        let call = Call::begin(&clock, ms(100));
-        let first = slot.get(&call).await.unwrap();
-        assert!(slot.give_up(&first) && !slot.give_up(&first), "it is given up once");
-        let second = slot.get(&call).await.unwrap();
-        assert_eq!(second.number, 2);
-        assert!(!slot.give_up(&first), "another task found the same connection broken, later");
-        assert!(slot.usable().is_some_and(|usable| Arc::ptr_eq(&usable, &second)));
-        assert!(slot.connector().discarded.lock().unwrap().is_empty(), "the task that gave it up ends it");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_connection_that_broke_unnoticed_is_replaced_and_discarded() {
-        let (clock, slot) = (Clock::tokio(), Exchange::slot([ms(0), ms(0)]));
-        let call = Call::begin(&clock, ms(100));
-        slot.get(&call).await.unwrap().is_broken.store(true, Ordering::SeqCst);
-        assert!(slot.usable().is_none());
-        assert_eq!(slot.get(&call).await.unwrap().number, 2);
-        assert_eq!(*slot.connector().discarded.lock().unwrap(), [1]);
-    }
-}
+mod tests;
