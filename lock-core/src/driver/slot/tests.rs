@@ -46,11 +46,11 @@ impl Connect for Exchange {
         let takes = self.script.lock().unwrap().pop_front();
         let refused = || Error::unavailable(Effect::NotApplied, format!("refused: {number}"));
         let takes = takes.ok_or_else(refused)?;
-        let in_time = match self.ends_with_the_call.load(Ordering::SeqCst) {
-            true => call.within(call.clock().sleep(takes)).await,
-            false => Some(call.clock().sleep(takes).await),
-        };
-        in_time.ok_or_else(|| call.out_of_time(Effect::NotApplied))?;
+        let opening = call.clock().sleep(takes);
+        match self.ends_with_the_call.load(Ordering::SeqCst) {
+            true => call.within(opening).await.ok_or_else(|| call.out_of_time(Effect::NotApplied))?,
+            false => opening.await,
+        }
         Ok(Line { number, is_broken: AtomicBool::new(false) })
     }
 
