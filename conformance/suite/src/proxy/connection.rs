@@ -64,7 +64,10 @@ pub(super) async fn serve(
     let Ok(mut server) = connect(&network.server).await else { return reset(client) };
     let Ok(double) = Double::open(&network).await else { return reset(client) };
     client.set_nodelay(true).ok();
-    sleep(Duration::from_micros(network.handshake.load(Ordering::SeqCst))).await;
+    let handshake = Duration::from_micros(network.handshake.load(Ordering::SeqCst));
+    if !handshake.is_zero() {
+        sleep(handshake).await;
+    }
     let how = {
         let (from_client, to_client) = client.split();
         let (from_server, to_server) = server.split();
