@@ -12,7 +12,7 @@ use lock_core::{Effect, Error, Owner, Result};
 use mongodb::bson::{Bson, DateTime, doc};
 use mongodb::options::ReturnDocument;
 
-use crate::claim_session::{ClaimSession, KeepsOrder};
+use crate::claim_session::ClaimSession;
 use crate::listening::Listening;
 use crate::record::Record;
 use crate::server::{IfMissing, Server, Write};
@@ -63,7 +63,6 @@ impl MongoClaim {
                 pipeline: statements::attempt(&self.owner(), label, ttl, deadline),
                 if_missing: IfMissing::Create,
                 answer: ReturnDocument::After,
-                keeps_order: KeepsOrder::Yes,
             };
             let record =
                 self.server.write(call, &mut self.session, attempt).await?.ok_or_else(no_document)?;
@@ -107,7 +106,6 @@ impl MongoClaim {
                 pipeline: statements::succession(&self.owner(), label, ttl, deadline),
                 if_missing: IfMissing::Skip,
                 answer: ReturnDocument::After,
-                keeps_order: KeepsOrder::Yes,
             };
             let Some(record) = self.server.write(call, &mut self.session, succession).await? else {
                 return Ok(Succession::NotHeld);
@@ -134,6 +132,15 @@ impl MongoClaim {
             }
             self.server.hello(call).await?;
         }
+    }
+
+    /// Finds out why the lock is no longer this owner's.
+    async fn cause(&self, call: &Call) -> Result<LossReason> {
+        Ok(match self.server.look(call, &self.request.name).await? {
+            Some(record) if record.was_revoked_from(&self.request.owner) => LossReason::Revoked,
+            Some(record) if record.left().is_some() => LossReason::Taken,
+            _ => LossReason::Gone,
+        })
     }
 
     /// Writes the mark that a claim waits, unless there is a fresh one. A process that hands the lock over to its own
@@ -208,25 +215,13 @@ impl Claim for MongoClaim {
     }
 
     async fn renew(&mut self, ttl: Duration) -> Result<Renewal> {
-        let renew = Write {
-            filter: doc! { "_id": self.key() },
-            pipeline: statements::renew(&self.owner(), whole_millis(ttl)),
-            if_missing: IfMissing::Skip,
-            answer: ReturnDocument::After,
-            keeps_order: KeepsOrder::No,
-        };
-        let owner = self.request.owner;
-        let renewed = self.write(renew).await?;
+        let call = &Call::begin(&self.request.clock, self.request.patience);
+        let renewed = self.server.renew(call, &self.request, ttl).await?;
         self.session.give_back();
-        Ok(match renewed {
-            Some(record) => match record.left() {
-                Some(valid_for) if record.is_of(&owner) => Renewal::Held { valid_for, age: Duration::ZERO },
-                _ if record.was_revoked_from(&owner) => Renewal::Lost(LossReason::Revoked),
-                Some(_) => Renewal::Lost(LossReason::Taken),
-                None => Renewal::Lost(LossReason::Gone),
-            },
-            None => Renewal::Lost(LossReason::Gone),
-        })
+        match renewed {
+            Some(valid_for) => Ok(Renewal::Held { valid_for, age: Duration::ZERO }),
+            None => Ok(Renewal::Lost(self.cause(call).await?)),
+        }
     }
 
     async fn release(&mut self) -> Result<Release> {
@@ -236,7 +231,6 @@ impl Claim for MongoClaim {
             if_missing: IfMissing::Skip,
             // The state before shows whether the lease had ended already. Then nothing was released.
             answer: ReturnDocument::Before,
-            keeps_order: KeepsOrder::Yes,
         };
         Ok(match self.write(release).await? {
             Some(record) if record.left().is_some() => {

@@ -31,14 +31,8 @@ struct Numbered {
     session: ClientSession,
 }
 
-/// How long a request stays in a session that no longer answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum KeepsOrder {
-    /// It has to arrive after the claim's earlier requests: it stays until two requests in a row had no answer.
-    Yes,
-    /// Only its time matters: after one request without an answer, it takes a new session.
-    No,
-}
+/// How many requests in a row may stay unanswered before the claim takes another session.
+const TOLERATED: u32 = 2;
 
 /// The session while one request borrows it.
 #[derive(Debug)]
@@ -47,17 +41,8 @@ pub(crate) struct Borrowed(OwnedMutexGuard<Option<Box<Numbered>>>);
 impl ClaimSession {
     /// Waits until the request that has the session is done, and borrows it. After `wait`, takes a new session. A
     /// request that hangs in the old session stays there; its deadline bounds it.
-    pub(crate) async fn borrow(
-        &mut self,
-        clock: &Clock,
-        keeps_order: KeepsOrder,
-        wait: Duration,
-    ) -> Borrowed {
-        let tolerated = match keeps_order {
-            KeepsOrder::Yes => 2,
-            KeepsOrder::No => 1,
-        };
-        if self.unanswered < tolerated
+    pub(crate) async fn borrow(&mut self, clock: &Clock, wait: Duration) -> Borrowed {
+        if self.unanswered < TOLERATED
             && let Some(session) = clock.timeout(wait, self.session.clone().lock_owned()).await
         {
             return Borrowed(session);

@@ -14,7 +14,7 @@ use mongodb::options::ReturnDocument;
 
 use crate::check;
 use crate::claim::MongoClaim;
-use crate::claim_session::{ClaimSession, KeepsOrder};
+use crate::claim_session::ClaimSession;
 use crate::record::Record;
 use crate::schema::{self, IndexState};
 use crate::server::{IfMissing, Server, Write};
@@ -71,7 +71,6 @@ impl Driver for MongoDriver {
             pipeline,
             if_missing: IfMissing::Skip,
             answer: ReturnDocument::Before,
-            keeps_order: KeepsOrder::Yes,
         };
         let before = self.0.write(call, &mut ClaimSession::default(), revoke).await?;
         Ok(match (before.and_then(|record| record.left()), when) {

@@ -37,6 +37,7 @@ mod listening;
 mod primary;
 mod profile;
 mod record;
+mod renewals;
 mod schema;
 mod server;
 mod settings;

@@ -102,6 +102,11 @@ pub(crate) fn majority() -> WriteConcern {
     WriteConcern::builder().w(Acknowledgment::Majority).journal(true).build()
 }
 
+/// Returns [`majority`] as commands contain it.
+pub(crate) fn majority_in_command() -> Document {
+    doc! { "w": "majority", "j": true }
+}
+
 /// The write concern of writes that may be lost: the mark of a waiter.
 pub(crate) fn one_node() -> WriteConcern {
     WriteConcern::builder().w(Acknowledgment::Nodes(1)).build()

@@ -115,6 +115,11 @@ impl Primary {
         }
     }
 
+    /// Records that an answer without the server's time has just arrived.
+    pub(crate) fn record_heard(&self, clock: &Clock) {
+        self.state().answered = Some(clock.now());
+    }
+
     /// Returns the server's time now, in milliseconds, or somewhat less; 0 if this primary has told no time yet.
     pub(crate) fn time(&self, now: Instant) -> i64 {
         self.clock().map_or(0, |clock| clock.at(now).div_euclid(1000))

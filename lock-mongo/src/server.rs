@@ -4,12 +4,12 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lock_core::driver::{Call, Context, FirstUse, Prefix, detached};
+use lock_core::driver::{Call, Context, FirstUse, Prefix, Renewals, detached};
 use lock_core::{Clock, Effect, Error, Name, Random, Result};
 use mongodb::bson::{Bson, Document, RawDocument};
 use mongodb::options::{ClientOptions, FindOneAndUpdateOptions, ReturnDocument};
 
-use crate::claim_session::{ClaimSession, KeepsOrder};
+use crate::claim_session::ClaimSession;
 use crate::errors::{self, is_duplicate, was_not_sent_to_standalone};
 use crate::link::{Hello, Link, Place, bounded, majority, one_node, primary_only};
 use crate::primary::{self, Term};
@@ -29,6 +29,7 @@ pub(crate) struct Server {
     pub(crate) random: Random,
     pub(crate) profile: Arc<Profile>,
     pub(crate) wakes: Wakes,
+    pub(crate) renewals: Renewals,
     current: Current,
     /// The check of the collection.
     prepared: FirstUse<()>,
@@ -47,8 +48,6 @@ pub(crate) struct Write {
     pub(crate) if_missing: IfMissing,
     /// Whether the answer is the document before the write or after it.
     pub(crate) answer: ReturnDocument,
-    /// Whether it has to arrive after what the claim has sent before.
-    pub(crate) keeps_order: KeepsOrder,
 }
 
 /// What a write does if the document does not exist.
@@ -91,6 +90,7 @@ impl Server {
             random,
             profile,
             wakes,
+            renewals: Renewals::default(),
             current,
             prepared: FirstUse::new(),
         })
@@ -178,7 +178,7 @@ impl Server {
         write: Write,
     ) -> Result<Option<Record>> {
         // Half of the time that is left is for the request itself.
-        let mut borrowed = claim_session.borrow(call.clock(), write.keeps_order, call.left() / 2).await;
+        let mut borrowed = claim_session.borrow(call.clock(), call.left() / 2).await;
         let link = borrowed.link(self.link());
         let asked_in = link.primary.term();
         let left = call.left();

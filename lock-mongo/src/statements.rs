@@ -60,6 +60,17 @@ pub(crate) fn renew(me: &Bson, ttl: i64) -> Vec<Document> {
     vec![doc! { "$set": { "expires": { "$cond": [held, until(ttl), "$expires"] } } }, forget()]
 }
 
+/// Returns the filter of a renewal of many locks. It selects the documents of `keys` that one of `owners` holds. An owner is
+/// of one claim, and so of one key.
+pub(crate) fn held_by(keys: Vec<Bson>, owners: Vec<Bson>) -> Document {
+    doc! { "_id": { "$in": keys }, "owner": { "$in": owners }, "$expr": is_live() }
+}
+
+/// Returns the pipeline of a renewal of documents that [`held_by`] selects. It never shortens a lease.
+pub(crate) fn renew_held(ttl: i64) -> Vec<Document> {
+    vec![doc! { "$set": { "expires": until(ttl) } }, forget()]
+}
+
 /// Returns a release's pipeline, for a document that [`release_filter`] selects. The token stays. The waiters are told how
 /// many releases the owner had `heard` while it waited, if it had to.
 pub(crate) fn release(heard: u32) -> Vec<Document> {

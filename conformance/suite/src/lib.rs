@@ -18,6 +18,7 @@ pub mod dice;
 pub mod environment;
 mod failure;
 pub mod harness;
+pub mod holders;
 mod judging;
 mod machine;
 mod model;

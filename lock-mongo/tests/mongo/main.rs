@@ -9,6 +9,7 @@ mod fence;
 mod grant;
 mod link;
 mod reaching;
+mod renewals;
 mod server;
 mod sessions;
 mod set;
@@ -62,6 +63,13 @@ rules! {
         opening_waits_for_the_server_unless_it_is_lazy,
         the_patience_is_the_urls,
         a_database_a_collection_and_a_prefix,
+    }
+    renewals {
+        renewals_in_one_moment_share_requests,
+        each_renewal_of_a_shared_request_has_an_answer_of_its_own,
+        a_transaction_that_is_open_on_a_document_costs_no_other_lock,
+        a_shared_request_waits_for_a_majority_and_its_journal,
+        what_a_majority_has_not_acknowledged_renews_nothing,
     }
     sessions {
         a_lock_that_is_held_for_long_keeps_no_session,

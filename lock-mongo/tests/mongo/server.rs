@@ -87,7 +87,7 @@ pub(crate) async fn held(client: &Client, lock: &str, ttl: Duration) -> (Box<dyn
     (holder, named, grant)
 }
 
-fn terms(ttl: Duration, patience: Duration) -> Terms<'static> {
+pub(crate) fn terms(ttl: Duration, patience: Duration) -> Terms<'static> {
     Terms { ttl, patience, waits: Queueing::Queued, label: "$owner" }
 }
 

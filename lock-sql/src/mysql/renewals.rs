@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_core::Result;
-use lock_core::driver::Call;
+use lock_core::driver::{Call, HeldKey, Renews};
 use sqlx::Row as _;
 use sqlx::mysql::MySqlRow;
 
@@ -11,7 +11,7 @@ use super::errors;
 use super::server::Server;
 use super::statements::Statements;
 use super::table::is_table_missing;
-use crate::server::{Lease, Pool, Purpose, Renews, left};
+use crate::server::{Pool, Purpose, left};
 
 /// The leases in the table.
 #[derive(Debug)]
@@ -21,8 +21,8 @@ pub(super) struct Leases {
 }
 
 impl Renews for Leases {
-    async fn one(&self, call: &Call, lease: &Lease, ttl: Duration) -> Result<Option<Duration>> {
-        let (statements, Lease { key, owner }) = (self.statements.clone(), lease.clone());
+    async fn one(&self, call: &Call, held: &HeldKey, ttl: Duration) -> Result<Option<Duration>> {
+        let (statements, HeldKey { key, owner }) = (self.statements.clone(), held.clone());
         let renew = move |_| statements.renew(&key, &owner, ttl);
         match self.pool.ask(call, Purpose::Maintain, renew).await {
             Ok(answer) => Ok(left(i64::try_from(answer.last_insert_id).unwrap_or(0))),
@@ -31,18 +31,18 @@ impl Renews for Leases {
         }
     }
 
-    async fn many(&self, call: &Call, leases: Vec<Lease>, ttl: Duration) -> Result<Vec<Option<Duration>>> {
-        let (statements, renewed) = (self.statements.clone(), leases.clone());
+    async fn many(&self, call: &Call, held: Vec<HeldKey>, ttl: Duration) -> Result<Vec<Option<Duration>>> {
+        let (statements, renewed) = (self.statements.clone(), held.clone());
         let renew = move |_| statements.renew_many(&renewed, ttl);
         let answer = self.pool.ask(call, Purpose::Maintain, renew).await?;
         // Rows are shown only after all of them were renewed, except those whose leases were over.
         let shown: Vec<Shown> =
             answer.rows.iter().map(read).collect::<sqlx::Result<_>>().map_err(errors::reading)?;
-        let left_of = |lease: &Lease| {
-            let of_it = |(key, owner, _): &&Shown| **key == *lease.key && *owner == lease.owner.as_bytes();
+        let left_of = |held: &HeldKey| {
+            let of_it = |(key, owner, _): &&Shown| **key == *held.key && *owner == held.owner.as_bytes();
             shown.iter().find(of_it).and_then(|(_, _, left)| *left)
         };
-        Ok(leases.iter().map(left_of).collect())
+        Ok(held.iter().map(left_of).collect())
     }
 }
 

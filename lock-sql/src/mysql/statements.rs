@@ -11,10 +11,10 @@ use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::driver::{When, whole_micros};
+use lock_core::driver::{HeldKey, When, whole_micros};
 use lock_core::{Label, Owner, OwnerBytes};
 
-use crate::server::{Lease, TableName};
+use crate::server::TableName;
 use crate::sweep::{IDLE_BEFORE_DELETE, ROWS};
 
 /// The server's time in microseconds since 1970. It stands still while a statement runs, so that a lease is counted
@@ -181,11 +181,11 @@ impl Statements {
     /// Renews these leases, each by itself, and shows what is left of each then. If another transaction has locked a row
     /// of theirs, the server gives up instead of waiting for it. It locks these rows alone: neither what lies between them,
     /// nor the whole of a small table, which it would otherwise read from the beginning to the end.
-    pub(super) fn renew_many(&self, leases: &[Lease], ttl: Duration) -> Statement {
+    pub(super) fn renew_many(&self, held: &[HeldKey], ttl: Duration) -> Statement {
         let (table, ttl) = (&self.table, whole_micros(ttl));
         let listed = |values: Vec<String>| values.join(", ");
-        let names = listed(leases.iter().map(|lease| Hex(&lease.key).to_string()).collect());
-        let owners = listed(leases.iter().map(|lease| Hex(lease.owner.as_bytes()).to_string()).collect());
+        let names = listed(held.iter().map(|held| Hex(&held.key).to_string()).collect());
+        let owners = listed(held.iter().map(|held| Hex(held.owner.as_bytes()).to_string()).collect());
         let theirs = format!("name IN ({names}) AND owner IN ({owners})");
         let text = format!(
             "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION; \

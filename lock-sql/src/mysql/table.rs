@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Call, Finding, Grant, Prefix, Release, Request, Revocation, Revoked, Succession, When,
+    Attempt, Call, Finding, Grant, HeldKey, Prefix, Release, Renewals, Request, Revocation, Revoked,
+    Succession, When,
 };
 use lock_core::{Error, Info, Name, Owner, Result};
 use sqlx::Row as _;
@@ -21,7 +22,7 @@ use super::sweep::TableRows;
 use super::waiter::Waiter;
 use super::{check, succession};
 use crate::row::{self, Row};
-use crate::server::{Answer, Lease, Moment, Pool, Purpose, Renewals, TableName, left};
+use crate::server::{Answer, Moment, Pool, Purpose, TableName, left};
 use crate::sweep::Sweep;
 use crate::table::{Course, Key, Listener, Table};
 
@@ -33,7 +34,8 @@ pub(crate) struct MySqlTable {
     /// The table's name, with its database.
     pub(super) name: TableName,
     prefix: Prefix,
-    renewals: Renewals<Leases>,
+    leases: Arc<Leases>,
+    renewals: Renewals,
     sweep: Sweep,
 }
 
@@ -74,7 +76,8 @@ impl MySqlTable {
         );
         let (pool, statements) = (Pool::new(server, parameters.connections, patience), Statements::on(&name));
         Ok(MySqlTable {
-            renewals: Renewals::new(Leases { pool: pool.clone(), statements: statements.clone() }),
+            leases: Arc::new(Leases { pool: pool.clone(), statements: statements.clone() }),
+            renewals: Renewals::default(),
             pool,
             statements,
             name,
@@ -190,7 +193,8 @@ impl Table for MySqlTable {
     }
 
     async fn renew(&self, call: &Call, key: &Key, owner: &Owner, ttl: Duration) -> Result<Option<Duration>> {
-        self.renewals.renew(call, Lease { key: key.clone(), owner: *owner }, ttl).await
+        let held = HeldKey { key: key.clone(), owner: *owner };
+        self.renewals.renew(&self.leases, call, held, ttl).await
     }
 
     async fn release(&self, call: &Call, key: &Key, request: &Request, _: u32) -> Result<Release> {

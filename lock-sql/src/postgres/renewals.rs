@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::Result;
-use lock_core::driver::{Call, whole_micros};
+use lock_core::driver::{Call, HeldKey, Renews, whole_micros};
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
@@ -13,7 +13,7 @@ use super::dialect::PostgresDialect;
 use super::errors;
 use super::statement::Statement;
 use super::statements::Statements;
-use crate::server::{Lease, Pool, Purpose, Renews};
+use crate::server::{Pool, Purpose};
 
 /// The leases in the table.
 #[derive(Debug)]
@@ -23,19 +23,19 @@ pub(super) struct Leases {
 }
 
 impl Renews for Leases {
-    async fn one(&self, call: &Call, lease: &Lease, ttl: Duration) -> Result<Option<Duration>> {
-        let (text, Lease { key, owner }) = (self.statements.renew.clone(), lease.clone());
+    async fn one(&self, call: &Call, held: &HeldKey, ttl: Duration) -> Result<Option<Duration>> {
+        let (text, HeldKey { key, owner }) = (self.statements.renew.clone(), held.clone());
         let renew =
             move |_| Statement::new(&text).bytes(&key).bytes(owner.as_bytes()).number(whole_micros(ttl));
         let answer = self.pool.ask(call, Purpose::Maintain, renew).await?;
         answer.rows.first().map_or(Ok(None), lease_left)
     }
 
-    async fn many(&self, call: &Call, leases: Vec<Lease>, ttl: Duration) -> Result<Vec<Option<Duration>>> {
-        let (text, mut told) = (self.statements.renew_many.clone(), vec![None; leases.len()]);
+    async fn many(&self, call: &Call, held: Vec<HeldKey>, ttl: Duration) -> Result<Vec<Option<Duration>>> {
+        let (text, mut told) = (self.statements.renew_many.clone(), vec![None; held.len()]);
         let renew = move |_| {
-            let keys = leases.iter().map(|lease| lease.key.to_vec()).collect();
-            let owners = leases.iter().map(|lease| lease.owner.as_bytes().to_vec()).collect();
+            let keys = held.iter().map(|held| held.key.to_vec()).collect();
+            let owners = held.iter().map(|held| held.owner.as_bytes().to_vec()).collect();
             Statement::new(&text).many_bytes(keys).many_bytes(owners).number(whole_micros(ttl))
         };
         let answer = self.pool.ask(call, Purpose::Maintain, renew).await?;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Busy, Call, Context, CurrentInfo, Finding, Grant, Prefix, Release, Request, Revocation, Revoked,
-    Succession, When, whole_micros,
+    Attempt, Busy, Call, Context, CurrentInfo, Finding, Grant, HeldKey, Prefix, Release, Renewals, Request,
+    Revocation, Revoked, Succession, When, whole_micros,
 };
 use lock_core::{Effect, Error, ErrorKind, Info, Name, Owner, Random, Result};
 use sqlx::Row as _;
@@ -25,7 +25,7 @@ use super::sweep::TableRows;
 use super::wakes::{Holder, Waiter, Wakes};
 use super::{check, errors, schema, statements, succession};
 use crate::row::{self, Row};
-use crate::server::{Answer, Lease, Moment, Pool, Purpose, Renewals, TableName};
+use crate::server::{Answer, Moment, Pool, Purpose, TableName};
 use crate::sweep::Sweep;
 use crate::table::{Course, Key, Listener, Table};
 
@@ -38,7 +38,8 @@ pub(crate) struct PostgresTable {
     pub(super) statements: Arc<Statements>,
     pub(super) prefix: Prefix,
     pub(super) random: Random,
-    renewals: Renewals<Leases>,
+    leases: Arc<Leases>,
+    renewals: Renewals,
     sessions: Arc<Sessions>,
     wakes: Arc<Wakes>,
     /// The number of the table in which a lock was last taken; 0 before the first.
@@ -87,7 +88,8 @@ impl PostgresTable {
         let pool = Pool::new(dialect, parameters.connections, context.patience);
         let statements = Arc::new(Statements::of(&name));
         Ok(PostgresTable {
-            renewals: Renewals::new(Leases { pool: pool.clone(), statements: statements.clone() }),
+            leases: Arc::new(Leases { pool: pool.clone(), statements: statements.clone() }),
+            renewals: Renewals::default(),
             pool,
             statements,
             name,
@@ -209,7 +211,8 @@ impl Table for PostgresTable {
     }
 
     async fn renew(&self, call: &Call, key: &Key, owner: &Owner, ttl: Duration) -> Result<Option<Duration>> {
-        self.renewals.renew(call, Lease { key: key.clone(), owner: *owner }, ttl).await
+        let held = HeldKey { key: key.clone(), owner: *owner };
+        self.renewals.renew(&self.leases, call, held, ttl).await
     }
 
     async fn release(&self, call: &Call, key: &Key, request: &Request, heard: u32) -> Result<Release> {

@@ -7,7 +7,6 @@ mod line;
 mod link;
 mod parameters;
 mod pool;
-mod renewals;
 mod serving;
 mod table_name;
 #[cfg(test)]
@@ -18,7 +17,6 @@ pub(crate) use line::Purpose;
 pub(crate) use link::Moment;
 pub(crate) use parameters::{Certificates, Parameters};
 pub(crate) use pool::Pool;
-pub(crate) use renewals::{Lease, Renewals, Renews};
 pub(crate) use table_name::TableName;
 
 use std::time::Duration;

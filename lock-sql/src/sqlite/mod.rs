@@ -12,6 +12,7 @@ mod info;
 mod log;
 #[cfg(target_os = "linux")]
 mod mounts;
+mod renewals;
 mod schema;
 mod serial_connection;
 mod settings;

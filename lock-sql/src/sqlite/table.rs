@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Busy, Call, CommonParameters, CurrentInfo, Finding, Grant, Prefix, Release, Request, Revocation,
-    Revoked, Succession, When,
+    Attempt, Busy, Call, CommonParameters, CurrentInfo, Finding, Grant, HeldKey, Prefix, Release, Renewals,
+    Request, Revocation, Revoked, Succession, When,
 };
 use lock_core::{Error, Info, Name, Owner, Result};
 use sqlx::Row as _;
@@ -14,6 +14,7 @@ use sqlx::sqlite::SqliteRow;
 
 use super::file::File;
 use super::info::info;
+use super::renewals::Leases;
 use super::serial_connection::{Answer, Route, SerialConnection, Writes};
 use super::settings::{BootId, Sqlite, Trust};
 use super::sweep::TableRows;
@@ -30,6 +31,8 @@ pub(crate) struct SqliteTable {
     /// The connection for looks while the other one is busy, so that they don't wait behind writes.
     looks: SerialConnection,
     pub(super) writes: SerialConnection,
+    leases: Arc<Leases>,
+    renewals: Renewals,
     pub(super) time: Time,
     pub(super) file: File,
     pub(super) trust: Trust,
@@ -68,10 +71,6 @@ ON CONFLICT (name) DO UPDATE SET
 WHERE l.owner = ?2 OR l.boot <> ?4 OR l.expires <= ?5
 RETURNING token, expires";
 
-const RENEW: &str = "
-UPDATE main.onelock_locks SET expires = max(expires, ?4 + ?5)
-WHERE name = ?1 AND owner = ?2 AND boot = ?3 AND expires > ?4 RETURNING expires";
-
 /// Releases the owner's lock, or what a revoke has left in its place.
 ///
 /// Returns 1 if it was held until now, 0 if it had expired.
@@ -103,6 +102,8 @@ impl SqliteTable {
         let (looks, writes) = (SerialConnection::new(route.clone()), SerialConnection::new(route));
         Ok(SqliteTable {
             looks,
+            leases: Arc::new(Leases { writes: writes.clone(), time }),
+            renewals: Renewals::default(),
             writes,
             time,
             info,
@@ -196,15 +197,8 @@ impl Table for SqliteTable {
     }
 
     async fn renew(&self, call: &Call, key: &Key, owner: &Owner, ttl: Duration) -> Result<Option<Duration>> {
-        let (key, owner, boot, ttl) = (key.clone(), *owner.as_bytes(), self.time.boot(), nanoseconds(ttl));
-        let answer = self
-            .writes
-            .ask(call, Writes::InTime, move |now| {
-                let renew = sqlx::query(RENEW).bind(key.to_vec()).bind(owner.to_vec()).bind(boot.to_vec());
-                renew.bind(now.shared).bind(ttl)
-            })
-            .await?;
-        answer.rows.first().map_or(Ok(None), |row| left(row, 0, answer.now))
+        let held = HeldKey { key: key.clone(), owner: *owner };
+        self.renewals.renew(&self.leases, call, held, ttl).await
     }
 
     async fn release(&self, call: &Call, key: &Key, request: &Request, _: u32) -> Result<Release> {

@@ -3,58 +3,26 @@
 use std::time::{Duration, Instant};
 
 use lock_conformance::assert_in_time;
-use lock_core::driver::{Claim, LossReason, Renewal};
-use lock_core::{Client, Result};
-use tokio::task::JoinSet;
+use lock_conformance::holders::Holders;
+use lock_core::driver::LossReason;
 
 use crate::On;
-use crate::server::{PATIENCE, Server, TTL, claim, execute, granted, held, run};
+use crate::server::{PATIENCE, Server, TTL, execute, held, run, terms};
 
 const NOW: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
-
-type Renewing = JoinSet<(usize, Result<Renewal>, Box<dyn Claim>)>;
-
-/// Takes this many locks with one client.
-async fn holders(client: &Client, locks: usize) -> Vec<Box<dyn Claim>> {
-    let mut holders = Vec::new();
-    for n in 0..locks {
-        let mut holder = claim(client, &name(n), PATIENCE);
-        granted(&mut holder).await;
-        holders.push(holder);
-    }
-    holders
-}
-
-fn name(n: usize) -> String {
-    format!("lock-{n:03}")
-}
-
-/// Begins to renew all of them, in one moment.
-fn renew(holders: Vec<Box<dyn Claim>>) -> Renewing {
-    let mut renewing = JoinSet::new();
-    for (n, mut holder) in holders.into_iter().enumerate() {
-        renewing.spawn(async move { (n, holder.renew(TTL).await, holder) });
-    }
-    renewing
-}
-
-fn is_held(answer: &Result<Renewal>) -> bool {
-    matches!(answer, Ok(Renewal::Held { valid_for, .. }) if *valid_for > TTL / 2)
-}
 
 pub(crate) fn renewals_in_one_moment_share_statements(on: On) {
     run(async {
         let server = Server::shared(on).await;
         let client = server.client().await;
-        let (holders, _other) = (holders(&client, 300).await, held(&client, "another").await);
+        let holders = Holders::of(&client, 300, terms(TTL, PATIENCE)).await;
+        let _other = held(&client, "another").await;
         server.execute("UPDATE onelock_locks SET expires = expires - 9000000").await;
         // A statement that reads the whole table would find this row locked, and give up.
         let mut keeper = server.raw().await;
         execute(&mut keeper, "BEGIN").await;
         execute(&mut keeper, "UPDATE onelock_locks SET label = 'kept' WHERE name = 'another'").await;
-        for (n, answer, _) in renew(holders).join_all().await {
-            assert!(is_held(&answer), "{n}: {answer:?}");
-        }
+        holders.renew().expect(300, &[]).await;
         let renewed = format!("SELECT COUNT(*) FROM onelock_locks WHERE expires > {NOW} + 15000000");
         assert_eq!(server.number(&renewed).await, 300);
         // A statement has one time for all of its rows.
@@ -66,7 +34,7 @@ pub(crate) fn renewals_in_one_moment_share_statements(on: On) {
 pub(crate) fn each_renewal_of_a_shared_statement_has_an_answer_of_its_own(on: On) {
     run(async {
         let server = Server::shared(on).await;
-        let holders = holders(&server.client().await, 12).await;
+        let holders = Holders::of(&server.client().await, 12, terms(TTL, PATIENCE)).await;
         let lost = [(5, LossReason::Taken), (7, LossReason::Gone), (9, LossReason::Gone)];
         server.execute("UPDATE onelock_locks SET owner = REPEAT(x'AB', 16) WHERE name = 'lock-005'").await;
         server.execute("DELETE FROM onelock_locks WHERE name = 'lock-007'").await;
@@ -76,14 +44,7 @@ pub(crate) fn each_renewal_of_a_shared_statement_has_an_answer_of_its_own(on: On
         let others = "SELECT SUM(expires) DIV 1 FROM onelock_locks WHERE name IN ('lock-005', 'lock-009')";
         let others = format!("SELECT CAST(({others}) AS SIGNED)");
         let before = server.number(&others).await;
-        for (n, answer, _) in renew(holders).join_all().await {
-            match lost.iter().find(|(lost, _)| *lost == n) {
-                Some((_, why)) => {
-                    assert!(matches!(&answer, Ok(Renewal::Lost(cause)) if cause == why), "{n}: {answer:?}");
-                }
-                None => assert!(is_held(&answer), "{n}: {answer:?}"),
-            }
-        }
+        holders.renew().expect(12, &lost).await;
         assert_eq!(server.number(&others).await, before, "what is another's was changed");
         assert_eq!(server.number("SELECT COUNT(*) FROM onelock_locks").await, 11, "a row was created");
     });
@@ -92,21 +53,17 @@ pub(crate) fn each_renewal_of_a_shared_statement_has_an_answer_of_its_own(on: On
 pub(crate) fn a_row_that_another_transaction_has_locked_delays_no_other_renewal(on: On) {
     run(async {
         let server = Server::shared(on).await;
-        let holders = holders(&server.client().await, 40).await;
+        let holders = Holders::of(&server.client().await, 40, terms(TTL, PATIENCE)).await;
         let shorter = "UPDATE onelock_locks SET expires = expires - 12000000 WHERE name = 'lock-020'";
         server.execute(shorter).await;
         let mut keeper = server.raw().await;
         execute(&mut keeper, "BEGIN").await;
         execute(&mut keeper, "UPDATE onelock_locks SET label = 'kept' WHERE name = 'lock-020'").await;
-        let (began, mut renewing) = (Instant::now(), renew(holders));
-        for _ in 0..39 {
-            let (n, answer, _) = renewing.join_next().await.unwrap().unwrap();
-            assert!(n != 20 && is_held(&answer), "{n}: {answer:?}");
-        }
+        let (began, mut renewing) = (Instant::now(), holders.renew());
+        renewing.expect(39, &[]).await;
         // A statement waits for a row for a second.
         assert_in_time!(began.elapsed() < Duration::from_millis(800), "the others have waited");
         execute(&mut keeper, "COMMIT").await;
-        let (_, answer, _) = renewing.join_next().await.unwrap().unwrap();
-        assert!(is_held(&answer), "{answer:?}");
+        renewing.expect(1, &[]).await;
     });
 }

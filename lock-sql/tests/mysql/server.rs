@@ -208,7 +208,7 @@ pub(crate) async fn held(client: &Client, name: &str) -> (Box<dyn Claim>, Predec
     (holder, named, grant)
 }
 
-fn terms(ttl: Duration, patience: Duration) -> Terms<'static> {
+pub(crate) fn terms(ttl: Duration, patience: Duration) -> Terms<'static> {
     Terms { ttl, patience, waits: Queueing::No, label: "a test" }
 }
 

@@ -3,60 +3,21 @@
 use std::time::{Duration, Instant};
 
 use lock_conformance::assert_in_time;
-use lock_core::driver::{Claim, LossReason, Renewal, Revocation, When};
-use lock_core::{Client, Effect, ErrorKind, Label, Name, Owner, Random, Result};
+use lock_conformance::holders::Holders;
+use lock_core::driver::{LossReason, Revocation, When};
+use lock_core::{Client, Effect, ErrorKind, Label, Name, Owner, Random};
 use sqlx::Executor;
-use tokio::task::JoinSet;
 
 use crate::Outcome;
-use crate::server::{Site, TTL, claim, granted, run, until};
+use crate::server::{PATIENCE, Site, TTL, run, terms, until};
 
 const NOW: &str = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
-
-/// Locks that one client holds, by their numbers.
-struct Holders(Vec<Box<dyn Claim>>);
-
-impl Holders {
-    async fn of(client: &Client, locks: usize) -> Holders {
-        let mut holders = Vec::new();
-        for n in 0..locks {
-            let mut holder = claim(client, &name(n));
-            granted(&mut holder).await;
-            holders.push(holder);
-        }
-        Holders(holders)
-    }
-
-    /// Begins to renew all of them, in one moment.
-    fn renew(self) -> JoinSet<(usize, Result<Renewal>, Box<dyn Claim>)> {
-        let mut renewing = JoinSet::new();
-        for (n, mut holder) in self.0.into_iter().enumerate() {
-            renewing.spawn(async move { (n, holder.renew(TTL).await, holder) });
-        }
-        renewing
-    }
-
-    /// Renews all of them in one moment, and returns the answers.
-    async fn renewed(self) -> Vec<Result<Renewal>> {
-        let mut answers = self.renew().join_all().await;
-        answers.sort_by_key(|(n, ..)| *n);
-        answers.into_iter().map(|(_, answer, _)| answer).collect()
-    }
-}
-
-fn name(n: usize) -> String {
-    format!("lock-{n:03}")
-}
-
-fn is_held(answer: &Result<Renewal>) -> bool {
-    matches!(answer, Ok(Renewal::Held { valid_for, .. }) if *valid_for > TTL / 2)
-}
 
 pub(crate) fn renewals_in_one_moment_share_statements() -> Outcome {
     run(async {
         let site = Site::new();
         let client = site.client().await;
-        let holders = Holders::of(&client, 300).await;
+        let holders = Holders::of(&client, 300, terms(PATIENCE)).await;
         site.execute("UPDATE TABLE_ SET expires = expires - 9000000").await;
         site.execute(
             "CREATE TABLE updates_of_TABLE_ (rows bigint);
@@ -66,8 +27,7 @@ pub(crate) fn renewals_in_one_moment_share_statements() -> Outcome {
                FOR EACH STATEMENT EXECUTE FUNCTION count_of_TABLE_()",
         )
         .await;
-        let answers = holders.renewed().await;
-        assert!(answers.iter().all(is_held), "{answers:?}");
+        holders.renew().expect(300, &[]).await;
         let renewed = format!("SELECT count(*) FROM TABLE_ WHERE expires > {NOW} + 15000000");
         assert_eq!(site.number(&renewed).await, 300);
         let statements = site.number("SELECT count(*) FROM updates_of_TABLE_").await;
@@ -81,10 +41,10 @@ pub(crate) fn each_renewal_of_a_shared_statement_has_an_answer_of_its_own() -> O
     run(async {
         let site = Site::new();
         let client = site.client().await;
-        let holders = Holders::of(&client, 12).await;
+        let holders = Holders::of(&client, 12, terms(PATIENCE)).await;
         let lost =
             [(3, LossReason::Revoked), (5, LossReason::Taken), (7, LossReason::Gone), (9, LossReason::Gone)];
-        revoke(&client, &name(3)).await;
+        revoke(&client, "lock-003").await;
         site.execute("UPDATE TABLE_ SET owner = decode(repeat('ab', 16), 'hex') WHERE name = 'lock-005'")
             .await;
         site.execute("DELETE FROM TABLE_ WHERE name = 'lock-007'").await;
@@ -92,14 +52,7 @@ pub(crate) fn each_renewal_of_a_shared_statement_has_an_answer_of_its_own() -> O
         let others =
             "SELECT sum(expires)::bigint FROM TABLE_ WHERE name IN ('lock-003', 'lock-005', 'lock-009')";
         let before = site.number(others).await;
-        for (n, answer) in holders.renewed().await.into_iter().enumerate() {
-            match lost.iter().find(|(lost, _)| *lost == n) {
-                Some((_, why)) => {
-                    assert!(matches!(&answer, Ok(Renewal::Lost(cause)) if cause == why), "{n}: {answer:?}");
-                }
-                None => assert!(is_held(&answer), "{n}: {answer:?}"),
-            }
-        }
+        holders.renew().expect(12, &lost).await;
         assert_eq!(site.number(others).await, before, "what is another's was changed");
         assert_eq!(site.number("SELECT count(*) FROM TABLE_").await, 11, "a row was created");
     })
@@ -107,10 +60,10 @@ pub(crate) fn each_renewal_of_a_shared_statement_has_an_answer_of_its_own() -> O
 
 async fn revoke(client: &Client, name: &str) {
     let (random, name) = (Random::system(), Name::new(name).unwrap());
-    let patience = Duration::from_secs(5);
-    let holder = client.driver().inspect(&name, patience).await.unwrap().holder.unwrap().owner;
+
+    let holder = client.driver().inspect(&name, PATIENCE).await.unwrap().holder.unwrap().owner;
     let (by, label, when) = (Owner::mint(&random), Label::new("an administrator"), When::HoldersDeadline);
-    let revocation = Revocation::new(holder, by, label, when, patience);
+    let revocation = Revocation::new(holder, by, label, when, PATIENCE);
     client.driver().revoke(&name, revocation).await.unwrap();
 }
 
@@ -118,18 +71,14 @@ pub(crate) fn a_row_that_another_transaction_has_locked_delays_no_other_renewal(
     run(async {
         let site = Site::new();
         let client = site.client().await;
-        let holders = Holders::of(&client, 40).await;
-        let mut keeper = site.keep_row(&name(20)).await;
+        let holders = Holders::of(&client, 40, terms(PATIENCE)).await;
+        let mut keeper = site.keep_row("lock-020").await;
         let (began, mut renewing) = (Instant::now(), holders.renew());
-        for _ in 0..39 {
-            let (n, answer, _) = renewing.join_next().await.unwrap().unwrap();
-            assert!(n != 20 && is_held(&answer), "{n}: {answer:?}");
-        }
+        renewing.expect(39, &[]).await;
         assert_in_time!(began.elapsed() < Duration::from_secs(2), "the others have waited");
         until("one waits for its row", async || site.waiting().await == 1).await;
         keeper.execute("COMMIT").await.unwrap();
-        let (_, answer, _) = renewing.join_next().await.unwrap().unwrap();
-        assert!(is_held(&answer), "{answer:?}");
+        renewing.expect(1, &[]).await;
     })
 }
 
@@ -137,20 +86,19 @@ pub(crate) fn a_shared_statement_without_an_answer_is_unknown_for_each() -> Outc
     run(async {
         let site = Site::new();
         let client = site.client().await;
-        let mut holders = Holders::of(&client, 40).await;
+        let holders = Holders::of(&client, 40, terms(PATIENCE)).await;
         let mut keeper = site.keep_table().await;
         let mut renewing = holders.renew();
         until("the first and the others are on their way", async || site.waiting().await >= 2).await;
         site.kill_connections().await;
         keeper.execute("COMMIT").await.unwrap();
-        holders = Holders(Vec::new());
-        while let Some(done) = renewing.join_next().await {
-            let (n, answer, holder) = done.unwrap();
+        let mut claims = Vec::new();
+        for _ in 0..40 {
+            let (n, answer, claim) = renewing.next().await;
             let error = answer.expect_err("its connection was killed");
             assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{n}: {error:?}");
-            holders.0.push(holder);
+            claims.push(claim);
         }
-        let answers = holders.renewed().await;
-        assert!(answers.len() == 40 && answers.iter().all(is_held), "{answers:?}");
+        Holders::from(claims, TTL).renew().expect(40, &[]).await;
     })
 }

@@ -15,6 +15,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
 
 use crate::Outcome;
 
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) const TTL: Duration = Duration::from_secs(20);
 
 /// The settings that each transaction that writes finds, as [`Site::watch_settings`] lists them.
@@ -182,7 +183,7 @@ pub(crate) fn run(test: impl Future<Output = ()>) -> Outcome {
 }
 
 pub(crate) fn claim(client: &Client, name: &str) -> Box<dyn Claim> {
-    claim_within(client, name, Duration::from_secs(5))
+    claim_within(client, name, PATIENCE)
 }
 
 pub(crate) fn claim_within(client: &Client, name: &str, patience: Duration) -> Box<dyn Claim> {
@@ -191,12 +192,12 @@ pub(crate) fn claim_within(client: &Client, name: &str, patience: Duration) -> B
 
 /// Acquires a lock, and returns what a successor of its holder has to name.
 pub(crate) async fn held(client: &Client, name: &str) -> (Box<dyn Claim>, Predecessor, Grant) {
-    let (mut holder, named) = claims::predecessor(client, name, terms(Duration::from_secs(5)));
+    let (mut holder, named) = claims::predecessor(client, name, terms(PATIENCE));
     let grant = granted(&mut holder).await;
     (holder, named, grant)
 }
 
-fn terms(patience: Duration) -> Terms<'static> {
+pub(crate) fn terms(patience: Duration) -> Terms<'static> {
     Terms { ttl: TTL, patience, waits: Queueing::Queued, label: "a test" }
 }
 

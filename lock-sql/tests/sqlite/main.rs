@@ -7,6 +7,7 @@ mod fence;
 mod index;
 mod lease;
 mod opening;
+mod renewals;
 mod rows;
 mod statements;
 mod successions;
@@ -77,6 +78,10 @@ rules! {
         a_link_that_leads_nowhere_is_refused,
         a_file_by_two_names_is_refused,
         what_is_no_file_is_refused_and_keeps_no_client_waiting,
+    }
+    renewals {
+        renewals_in_one_moment_share_statements,
+        each_renewal_of_a_shared_statement_has_an_answer_of_its_own,
     }
     rows {
         rows_unused_for_a_day_are_deleted_and_others_stay,
