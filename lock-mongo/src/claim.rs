@@ -1,4 +1,4 @@
-//! A claim of one owner on one lock's document. Each call is one `findAndModify`.
+//! A claim of one owner on one lock's document. Each call is one `findAndModify`; renewals may share an update with others.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! The statements that are sent to the server. Each is the pipeline of one `findAndModify`, one atomic step.
+//! The statements that are sent to the server: pipelines of a `findAndModify`, or of an update of many documents, with
+//! their filters. Each is one atomic step on each document.
 //!
 //! `$$NOW` is the server's clock in milliseconds, read once as the statement begins. If a statement waits inside the
 //! server, for a lock or for the disk, the lease that it grants ends as early as if it had not waited.
