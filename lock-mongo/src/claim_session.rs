@@ -3,9 +3,8 @@
 //! A session's retryable writes have numbers, and the server refuses a write that arrives after one with a higher
 //! number (error 225, TransactionTooOld). Attempts and release of a claim are in one session until a lock that is held for
 //! long gives it back, with all attempts answered. So an attempt that arrives after its release takes nothing, whatever
-//! the clocks say. There are two exceptions, in which the
-//! attempt's deadline alone protects: a standalone server has no such numbers, and a release that found nothing leaves
-//! its number in memory only, so that a failover forgets it.
+//! the clocks say. There are two exceptions, in which the attempt's deadline alone protects: a standalone server has no
+//! such numbers, and a release that found nothing leaves its number in memory only, so that a failover forgets it.
 
 use std::sync::Arc;
 use std::time::Duration;

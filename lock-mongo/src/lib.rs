@@ -1,8 +1,8 @@
 //! Locks on MongoDB (4.4 or later): a replica set, or a standalone server.
 //!
 //! Each lock is a document of the collection `onelock_locks`. The collection and its index are created on first use.
-//! Each call is one `findAndModify` with an update pipeline, acknowledged by a majority of the set. Renewals that come together
-//! share an update.
+//! Each call is one `findAndModify` with an update pipeline, acknowledged by a majority of the set. Renewals that come
+//! together share an update.
 //!
 //! ```no_run
 //! # mod onelock { pub use lock_core::*; pub use lock_mongo as mongodb; }

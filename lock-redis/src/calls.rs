@@ -1,10 +1,10 @@
 //! The calls on one connection. Calls that come while others are under way share a write: what many claims ask at the
 //! same moment reaches the server as one packet.
 
-use std::mem;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use lock_core::driver::{Gathered, Gathering};
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ErrorKind, Pipeline, RedisError, RedisResult, Value};
 use tokio::sync::oneshot;
@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 pub(crate) struct Calls {
     connection: MultiplexedConnection,
     under_way: AtomicUsize,
-    queue: Mutex<Vec<Queued>>,
+    queue: Gathering<Queued>,
 }
 
 /// How requests reach a member of a cluster.
@@ -47,7 +47,7 @@ const FEW: usize = 2;
 
 impl Calls {
     pub(crate) fn new(connection: MultiplexedConnection) -> Arc<Calls> {
-        Arc::new(Calls { connection, under_way: AtomicUsize::new(0), queue: Mutex::default() })
+        Arc::new(Calls { connection, under_way: AtomicUsize::new(0), queue: Gathering::default() })
     }
 
     /// Sends a command and waits for the answer. An error that the server answered is an error here.
@@ -60,13 +60,8 @@ impl Calls {
             return self.connection.clone().send_packed_command(command).await?.extract_error();
         }
         let (reply, answer) = oneshot::channel();
-        let first = {
-            let mut queue = self.queue();
-            queue.push(Queued { command: command.clone(), reply });
-            queue.len() == 1
-        };
-        if first {
-            tokio::spawn(self.clone().flush());
+        if let Some(first) = self.queue.add(Queued { command: command.clone(), reply }) {
+            tokio::spawn(self.clone().flush(first));
         }
         answer.await.unwrap_or_else(|_| Err(unsent()))
     }
@@ -81,13 +76,12 @@ impl Calls {
         answer.extract_error()
     }
 
-    /// Sends the queued commands. Yields once before, so that every task that is ready to run can queue its own.
-    async fn flush(self: Arc<Self>) {
-        tokio::task::yield_now().await;
+    /// Sends the queued commands.
+    async fn flush(self: Arc<Self>, gathered: Gathered<Queued>) {
         let mut batch = redis::pipe();
         batch.ignore_errors();
         let mut replies = Vec::new();
-        for Queued { command, reply } in mem::take(&mut *self.queue()) {
+        for Queued { command, reply } in gathered.all().await {
             batch.add_command(command);
             replies.push(reply);
         }
@@ -102,11 +96,6 @@ impl Calls {
             // The caller may have dropped its future.
             drop(reply.send(answer));
         }
-    }
-
-    fn queue(&self) -> MutexGuard<'_, Vec<Queued>> {
-        // Nothing that can panic runs under this lock.
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,13 +2,14 @@
 //! the server a few requests instead of a thousand.
 
 use std::mem;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 use super::call::Call;
+use super::gathering::{Gathered, Gathering};
 use crate::error::{Effect, Error, ErrorKind, Result};
 use crate::owner::Owner;
 
@@ -72,7 +73,7 @@ pub struct Renewals(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     under_way: AtomicUsize,
-    queue: Mutex<Vec<Queued>>,
+    queue: Gathering<Queued>,
     /// Whether the server refuses the shared request, as an old one may.
     refused: AtomicBool,
 }
@@ -142,22 +143,24 @@ impl Shared {
         ttl: Duration,
     ) -> Told {
         let (reply, told) = oneshot::channel();
-        let is_first = {
-            let mut queue = self.queue();
-            queue.push(Queued { call: call.clone(), held: held.clone(), ttl, reply });
-            queue.len() == 1
-        };
-        if is_first {
-            let (flush, renews) = (Flush(Some(self.clone())), renews.clone());
-            tokio::spawn(async move {
-                // Every task that is ready to run can queue its own.
-                tokio::task::yield_now().await;
-                flush.send(&renews);
-            });
+        if let Some(first) = self.queue.add(Queued { call: call.clone(), held: held.clone(), ttl, reply }) {
+            tokio::spawn(self.clone().send(renews.clone(), first));
         }
         match call.within(told).await {
             Some(told) => told.unwrap_or(Told::Nothing),
             None => Told::Failed(call.out_of_time(Effect::Unknown)),
+        }
+    }
+
+    /// Sends what is queued, in as few requests as it takes.
+    async fn send<R: Renews>(self: Arc<Self>, renews: Arc<R>, gathered: Gathered<Queued>) {
+        let mut queued = gathered.all().await;
+        queued.retain(|queued| !queued.reply.is_closed());
+        queued.sort_by(|a, b| (a.ttl, &a.held).cmp(&(b.ttl, &b.held)));
+        while let Some(first) = queued.first() {
+            let same = queued.iter().take(Renewals::MOST).take_while(|other| other.ttl == first.ttl).count();
+            let rest = queued.split_off(same);
+            tokio::spawn(self.clone().send_together(renews.clone(), mem::replace(&mut queued, rest)));
         }
     }
 
@@ -190,39 +193,6 @@ impl Shared {
         };
         for Queued { reply, .. } in queued {
             drop(reply.send(Told::Failed(Error::unavailable(effect, error.message()))));
-        }
-    }
-
-    fn queue(&self) -> MutexGuard<'_, Vec<Queued>> {
-        // Nothing that can panic runs under this lock.
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The duty to send what is queued. A runtime that ends drops it unsent: then it empties the queue, and each renewal is
-/// sent by itself. Otherwise all later ones would wait for a task that is gone.
-#[derive(Debug)]
-struct Flush(Option<Arc<Shared>>);
-
-impl Flush {
-    /// Sends what is queued.
-    fn send<R: Renews>(mut self, renews: &Arc<R>) {
-        let Some(shared) = self.0.take() else { return };
-        let mut queued = mem::take(&mut *shared.queue());
-        queued.retain(|queued| !queued.reply.is_closed());
-        queued.sort_by(|a, b| (a.ttl, &a.held).cmp(&(b.ttl, &b.held)));
-        while let Some(first) = queued.first() {
-            let same = queued.iter().take(Renewals::MOST).take_while(|other| other.ttl == first.ttl).count();
-            let rest = queued.split_off(same);
-            tokio::spawn(shared.clone().send_together(renews.clone(), mem::replace(&mut queued, rest)));
-        }
-    }
-}
-
-impl Drop for Flush {
-    fn drop(&mut self) {
-        if let Some(shared) = &self.0 {
-            shared.queue().clear();
         }
     }
 }

@@ -198,6 +198,7 @@ rules! {
     }
     together {
         calls_of_one_moment_share_a_write,
+        a_runtime_that_ends_leaves_no_queue_that_no_task_sends,
         an_answer_that_is_an_error_is_only_its_own,
         a_cut_connection_fails_all_that_is_under_way_and_none_after,
     }

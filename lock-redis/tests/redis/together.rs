@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use lock_conformance::proxy::{Cut, Direction, Fault, Proxy};
 use lock_conformance::timing::within;
 use lock_core::driver::{Attempt, Claim, Release};
@@ -52,6 +53,24 @@ pub(crate) fn calls_of_one_moment_share_a_write() {
         all_granted(&client, "b").await;
         assert_eq!(raw.keys().await.len(), 3 * 2 * CALLERS);
     });
+}
+
+pub(crate) fn a_runtime_that_ends_leaves_no_queue_that_no_task_sends() {
+    let server = Server::start(&[]);
+    let lasting = tokio::runtime::Runtime::new().unwrap();
+    let client = lasting.block_on(async {
+        let client = server.client("").await;
+        all_granted(&client, "warm").await;
+        client
+    });
+    let ending = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    {
+        // The calls are queued. This runtime does not run, and so not the task that sends them.
+        let _entered = ending.enter();
+        assert!(all_ask(&client, "left").now_or_never().is_none());
+    }
+    drop(ending);
+    lasting.block_on(within("the test ends", Duration::from_secs(30), all_granted(&client, "a")));
 }
 
 pub(crate) fn an_answer_that_is_an_error_is_only_its_own() {

@@ -1,5 +1,6 @@
 //! Tests of renewals that share a request.
 
+use std::sync::Mutex;
 use std::task::{Context, Waker};
 
 use tokio::runtime::{self, Runtime};
@@ -18,12 +19,14 @@ struct Server {
     may_answer: Semaphore,
     alone: AtomicUsize,
     together: Mutex<Vec<usize>>,
+    /// Whether it does not understand the shared request.
+    refuses: AtomicBool,
 }
 
 impl Server {
     fn new(answers: usize) -> Arc<Server> {
-        let (alone, together) = Default::default();
-        Arc::new(Server { may_answer: Semaphore::new(answers), alone, together })
+        let (alone, together, refuses) = Default::default();
+        Arc::new(Server { may_answer: Semaphore::new(answers), alone, together, refuses })
     }
 
     fn together(&self) -> Vec<usize> {
@@ -42,6 +45,9 @@ impl Renews for Server {
     async fn many(&self, _: &Call, held: Vec<HeldKey>, ttl: Duration) -> Result<Vec<Option<Duration>>> {
         assert!(held.is_sorted());
         self.together.lock().unwrap().push(held.len());
+        if self.refuses.load(Ordering::Relaxed) {
+            return Err(Error::rejected("there is no such request"));
+        }
         self.may_answer.acquire().await.unwrap().forget();
         Ok(vec![Some(ttl); held.len()])
     }
@@ -83,12 +89,20 @@ fn a_runtime_that_ends_leaves_no_queue_that_no_task_sends() {
         let context = &mut Context::from_waker(Waker::noop());
         assert!(both.iter_mut().all(|renewal| renewal.as_mut().poll(context).is_pending()));
     }
-    assert_eq!(renewals.0.queue().len(), 1);
-    drop(first);
-    assert_eq!(renewals.0.queue().len(), 0);
-    drop(both);
+    drop((first, both));
     server.may_answer.add_permits(10);
     let answers = runtime().block_on(renew_many(3, &renewals, &server));
     assert!(answers.iter().all(|answer| *answer == Some(TTL)), "{answers:?}");
     assert_eq!(server.together(), [2]);
+}
+
+#[test]
+fn a_server_that_refuses_the_shared_request_is_asked_it_once() {
+    let (renewals, server) = (Arc::<Renewals>::default(), Server::new(usize::MAX >> 3));
+    server.refuses.store(true, Ordering::Relaxed);
+    for asked in [20, 40] {
+        let answers = runtime().block_on(renew_many(20, &renewals, &server));
+        assert!(answers.iter().all(|answer| *answer == Some(TTL)), "{answers:?}");
+        assert_eq!((server.alone.load(Ordering::Relaxed), server.together()), (asked, vec![19]));
+    }
 }
