@@ -199,9 +199,9 @@ fn child(order: &Order, harness: &impl Harness, all: All, nth: usize) -> ! {
         _ => calls.done("the drop of a guard", || drop(guard)),
     }
     calls.done("the drop of a client", || drop((several, lock, built, client)));
-    if nth % 10 == 0 {
+    if nth.is_multiple_of(10) {
         let asked = calls.done("a client of its own", || calls.own.block_on(ask(order, harness)));
-        if asked.as_ref().is_ok_and(|guard| guard.is_none()) {
+        if asked.as_ref().is_ok_and(Option::is_none) {
             println!("child {nth} ends");
             exit(0)
         }
