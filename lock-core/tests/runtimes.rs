@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lock_core::driver::{Attempt, Release, Renewal, Revoked, When};
 use lock_core::{
@@ -219,10 +219,10 @@ fn make(calls: Vec<Call>, callers: Callers, home: &tokio::runtime::Handle) -> Ve
         });
     }
     drop(say);
-    let began = Instant::now();
+    let (clock, began) = (Clock::system(), Clock::system().now());
     let mut answers = Vec::new();
     while !open.is_empty() {
-        match all_say.recv_timeout(LIMIT.saturating_sub(began.elapsed())) {
+        match all_say.recv_timeout(LIMIT.saturating_sub(clock.now().since(began))) {
             Ok((name, outcome)) => {
                 open.remove(open.iter().position(|known| *known == name).unwrap());
                 answers.push((name, outcome));
@@ -267,9 +267,10 @@ fn a_wait_ends_by_the_callers_clock() {
     let client = opened(&home, &script);
     let wait = ms(400);
     let lock = client.lock("n").ttl(TTL).wait(wait).build().unwrap();
-    let began = Instant::now();
+    let (clock, began) = (Clock::system(), Clock::system().now());
     let error = by_hand(lock.acquire()).unwrap_err();
-    assert!(began.elapsed() >= wait && began.elapsed() < wait + PATIENCE + ms(2000), "{:?}", began.elapsed());
+    let took = clock.now().since(began);
+    assert!(took >= wait && took < wait + PATIENCE + ms(2000), "{took:?}");
     assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::NotApplied });
     assert!(error.to_string().contains("400 ms"), "{error}");
     home.block_on(client.shutdown(LIMIT));
