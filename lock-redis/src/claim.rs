@@ -19,7 +19,7 @@ use crate::feed::Topic;
 use crate::layout::{Asker, Keys};
 use crate::link::Link;
 use crate::listening::Listening;
-use crate::scripts::{self, Script};
+use crate::scripts::{self, Script, TELL_TIME};
 use crate::server::Server;
 
 /// One owner's claim on one lock.
@@ -159,10 +159,9 @@ impl RedisClaim {
     /// Reads the clock that ends this lock's lease: of the server that has the lock, which a script about its keys finds.
     pub(crate) async fn server_time_within(&mut self, call: &Call) -> Result<UnixTime> {
         let link = self.server.primary(call).await?;
-        let inspect = &self.server.layout.scripts().inspect;
-        let command = inspect.on(&self.keys().with_token());
-        let shown = self.server.run_for_value(&link, call, inspect, command).await;
-        scripts::time_of(&shown.map_err(Error::not_applied)?)
+        let command = TELL_TIME.on(&self.keys().alone());
+        let told = self.server.run_for_value(&link, call, &TELL_TIME, command).await;
+        scripts::time_of(&told.map_err(Error::not_applied)?)
     }
 }
 

@@ -68,7 +68,7 @@ pub(crate) fn ends_connection(error: &RedisError) -> bool {
     ServerError::of(error).is_none_or(|raised| matches!(raised.code, "READONLY" | "MASTERDOWN" | "LOADING"))
 }
 
-/// Where a member of a cluster says that a key is.
+/// Where a member of a cluster says that a key is. The host may be missing from the address, or be a question mark.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Redirect {
     /// This slot belongs to the member at this address.
@@ -98,12 +98,18 @@ impl Redirect {
     }
 }
 
+/// Returns whether a member of a cluster refused the request because its slot is moving, and its keys are at two members.
+pub(crate) fn are_apart(error: &Error) -> bool {
+    let redis_error = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<RedisError>());
+    redis_error.is_some_and(|e| e.code() == Some("TRYAGAIN"))
+}
+
 /// Returns whether the server refused the request because the user lacks the rights.
 pub(crate) fn is_refusal(error: &RedisError) -> bool {
     ServerError::of(error).is_some_and(|raised| matches!(raised.code, "NOPERM" | "NOAUTH"))
 }
 
-/// An error that the server raised. Our scripts can fail only before their first write, so nothing was done.
+/// An error that the server raised. Nothing was done: a script of ours that fails has not taken, kept or released a lock.
 struct ServerError {
     /// A code of the tables below, or empty.
     code: &'static str,

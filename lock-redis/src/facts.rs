@@ -20,10 +20,19 @@ pub(crate) struct Facts {
     pub(crate) role: Option<Role>,
     /// How it tells waiters of releases. Each user may ask for it, too.
     pub(crate) delivery: Delivery,
+    pub(crate) membership: Membership,
     pub(crate) persistence: Option<Persistence>,
     pub(crate) eviction: Option<Eviction>,
     /// How many replicas are attached.
     pub(crate) replicas: Option<u32>,
+}
+
+/// Whether a server is one of several that share the keys. Each user may ask for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Membership {
+    #[default]
+    Alone,
+    OfACluster,
 }
 
 /// What a server is to those that it shares its data with.
@@ -88,7 +97,12 @@ impl Facts {
         let info: String = answers.by_ref().take(4).filter_map(read::<String>).collect();
         let settings: HashMap<String, String> =
             answers.filter_map(read::<HashMap<String, String>>).flatten().collect();
-        let facts = Facts { role: hello.role, delivery: hello.delivery(), ..Facts::parse(&info, &settings) };
+        let facts = Facts {
+            role: hello.role,
+            delivery: hello.delivery(),
+            membership: hello.membership(),
+            ..Facts::parse(&info, &settings)
+        };
         facts.version.as_ref().map_or(Ok(()), Version::check)?;
         Ok((now, facts))
     }
@@ -146,6 +160,13 @@ impl Hello {
             None => None,
         };
         Hello { role, mode: text("mode"), version: text("version") }
+    }
+
+    fn membership(&self) -> Membership {
+        match self.mode.as_deref() {
+            Some("cluster") => Membership::OfACluster,
+            _ => Membership::Alone,
+        }
     }
 
     pub(crate) fn delivery(&self) -> Delivery {

@@ -27,7 +27,7 @@ pub enum Layout {
     Fair(Grace),
     /// That of Redisson's `RLock`: a hash, and Redisson's channel. Programs that use Redisson and this library then
     /// exclude and wake each other, on one server and on a cluster. Holders of this library have tokens, Redisson's have
-    /// none.
+    /// none. Redisson's `RReadWriteLock` excludes neither: a name that is one is refused, and must not be used for both.
     Redisson,
     /// That of Redisson's `RFencedLock`: as [`Redisson`](Layout::Redisson), and both get their tokens from one counter,
     /// which stays on the server for ever.
@@ -37,7 +37,7 @@ pub enum Layout {
 /// How long a waiter of a fair lock may be silent before it loses its place: 5 s unless it is given.
 ///
 /// A waiter that died costs the one behind it this time, once, however many have died. A waiter sends a request in each
-/// quarter of it.
+/// quarter of it. Clients with different ones may wait for one name: each waiter has its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grace(Duration);
 
@@ -87,9 +87,36 @@ impl Keys {
         [self.lock.clone(), token].into_iter().chain(self.beside()).collect()
     }
 
-    /// Returns the keys of the scripts that keep, release and revoke the lock.
+    /// Returns the keys of the scripts that release and revoke the lock.
     pub(crate) fn without_token(&self) -> Vec<Vec<u8>> {
         std::iter::once(self.lock.clone()).chain(self.beside()).collect()
+    }
+
+    /// Returns the keys of the script that keeps the lock: no more than it uses, because a cluster refuses a request whose
+    /// keys are at two members while their slot moves.
+    pub(crate) fn of_renewal(&self) -> Vec<Vec<u8>> {
+        match self.layout {
+            Layout::Own | Layout::Fair(_) => self.alone(),
+            Layout::Redisson | Layout::RedissonFenced => self.without_token(),
+        }
+    }
+
+    /// Returns the lock's own key, for scripts that can do without the others.
+    pub(crate) fn alone(&self) -> Vec<Vec<u8>> {
+        vec![self.lock.clone()]
+    }
+
+    /// Refuses a name whose keys no cluster takes together.
+    pub(crate) fn check_on_a_cluster(&self) -> Result<()> {
+        match self.layout {
+            Layout::Redisson | Layout::RedissonFenced if !redisson::is_in_one_slot(&self.lock) => {
+                Err(Error::rejected(
+                    "Redisson keeps what belongs to this name in two slots of a cluster, where it could be locked and \
+                     never released: take a name without braces, or with a hash tag, as in jobs:{7}",
+                ))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Returns the channel on which its releases are published.
@@ -132,8 +159,8 @@ pub(crate) struct Asker<'a> {
 
 impl Asker<'_> {
     /// Returns the owner's place among the waiters of a fair lock.
-    fn place(&self) -> String {
-        format!("{}{}", self.client, self.value)
+    fn place(&self, grace: Grace) -> String {
+        format!("{}:{}{}", whole_millis(grace.0), self.client, self.value)
     }
 }
 
@@ -194,7 +221,7 @@ impl Layout {
                     Queueing::Queued => "waits",
                     Queueing::No => "tries",
                 };
-                command.arg(asker.place()).arg(whole_millis(grace.0)).arg(waits);
+                command.arg(asker.place(grace)).arg(whole_millis(grace.0)).arg(waits);
                 command.arg(asker.keys.releases()).arg(asker.delivery.publish());
             }
             Layout::Redisson => _ = command.arg("clock").arg(label),
@@ -228,7 +255,7 @@ impl Layout {
             // Others may wait now as it did.
             Layout::Own if asker.has_waited => _ = command.arg(asker.delivery.count()),
             Layout::Own => {}
-            Layout::Fair(_) => _ = command.arg(asker.place()),
+            Layout::Fair(grace) => _ = command.arg(asker.place(grace)),
             Layout::Redisson | Layout::RedissonFenced => {
                 // A request that was not answered is sent again after one patience.
                 command.arg(whole_millis(asker.request.patience * 2));
@@ -248,7 +275,7 @@ impl Layout {
     /// connections listen, of which one may be ours.
     pub(crate) fn others(self, answered: i64, listens: Listens) -> Option<bool> {
         match self {
-            Layout::Fair(_) => Some(answered > 0),
+            Layout::Fair(_) => (answered >= 0).then_some(answered > 0),
             Layout::Own | Layout::Redisson | Layout::RedissonFenced => {
                 (answered >= 0).then(|| answered > i64::from(listens == Listens::Also))
             }
@@ -263,9 +290,11 @@ pub(crate) enum Listens {
     NotNow,
 }
 
-/// Returns the entry of a waiter, from its place in the order. The digits of its client are before its value.
+/// Returns the entry of a waiter, from its place in the order. Its grace, a colon, and the digits of its client are before
+/// its value.
 pub(crate) fn waiter(place: &[u8]) -> Entry {
-    let value = place.get(CLIENT_DIGITS..).unwrap_or(place).to_vec();
+    let colon = place.iter().position(|byte| *byte == b':');
+    let value = colon.and_then(|colon| place.get(colon + 1 + CLIENT_DIGITS..)).unwrap_or(place).to_vec();
     Seen { value, left: None, token: None, now: 0 }.into_entry()
 }
 

@@ -8,6 +8,7 @@
 use lock_core::driver::Entry;
 use lock_core::{FencingToken, Label, Owner, OwnerBytes};
 
+use crate::side::slot;
 use crate::value::Seen;
 
 /// The thread in our fields. Java's threads count from 1.
@@ -60,6 +61,12 @@ pub(crate) fn latch(lock: &[u8], id: &Owner) -> Vec<u8> {
     let mut latch = beside("redisson_unlock_latch", lock);
     latch.extend_from_slice(format!(":{id}").as_bytes());
     latch
+}
+
+/// Returns whether a cluster has all of these in the slot of the lock.
+pub(crate) fn is_in_one_slot(lock: &[u8]) -> bool {
+    // What is beside the lock has the same braces, whatever it is.
+    slot(&beside("", lock)) == slot(lock)
 }
 
 /// Where the token of a lock comes from.
@@ -161,6 +168,17 @@ mod tests {
         assert_eq!(text(&counter(b"a{b}c")), "redisson_lock_token:a{b}c");
         let owner = Owner::mint(&Random::system());
         assert_eq!(text(&latch(b"n", &owner)), format!("redisson_unlock_latch:{{n}}:{owner}"));
+    }
+
+    #[test]
+    fn braces_that_are_no_tag_are_in_two_slots() {
+        for name in ["n", "a{b}c", "{a}", "{a}}", "{{a}}", "{a}{}"] {
+            assert!(is_in_one_slot(name.as_bytes()), "{name}");
+        }
+        for name in ["{", "}", "a{b", "a}b", "{}", "{}a", "}{"] {
+            let slots = [channel, counter].map(|beside| slot(&beside(name.as_bytes())));
+            assert!(!is_in_one_slot(name.as_bytes()) && !slots.contains(&slot(name.as_bytes())), "{name}");
+        }
     }
 
     #[test]

@@ -26,34 +26,37 @@ pub(crate) struct Scripts {
 }
 
 pub(crate) static OWN: Scripts = Scripts {
-    grant: script!("mint.lua", "grant.lua"),
-    succeed: Some(script!("mint.lua", "succeed.lua")),
+    grant: script!("reading.lua", "mint.lua", "grant.lua"),
+    succeed: Some(script!("reading.lua", "mint.lua", "succeed.lua")),
     renew: script!("renew.lua"),
     release: script!("release.lua"),
     revoke: script!("revoke.lua"),
-    inspect: script!("inspect.lua"),
+    inspect: script!("reading.lua", "inspect.lua"),
     try_rights: script!("try_rights.lua"),
 };
 
 pub(crate) static FAIR: Scripts = Scripts {
-    grant: script!("fair/queue.lua", "fair/grant.lua"),
+    grant: script!("reading.lua", "mint.lua", "fair/queue.lua", "fair/mend.lua", "fair/grant.lua"),
     succeed: None,
     renew: script!("renew.lua"),
-    release: script!("fair/queue.lua", "fair/release.lua"),
-    revoke: script!("fair/queue.lua", "fair/revoke.lua"),
-    inspect: script!("fair/queue.lua", "fair/inspect.lua"),
+    release: script!("reading.lua", "fair/queue.lua", "fair/release.lua"),
+    revoke: script!("reading.lua", "fair/queue.lua", "fair/revoke.lua"),
+    inspect: script!("reading.lua", "fair/inspect.lua"),
     try_rights: script!("fair/try_rights.lua"),
 };
 
 pub(crate) static REDISSON: Scripts = Scripts {
-    grant: script!("redisson/grant.lua"),
+    grant: script!("reading.lua", "mint.lua", "redisson/read_write.lua", "redisson/grant.lua"),
     succeed: None,
-    renew: script!("redisson/renew.lua"),
-    release: script!("redisson/release.lua"),
-    revoke: script!("redisson/revoke.lua"),
-    inspect: script!("redisson/inspect.lua"),
+    renew: script!("reading.lua", "redisson/read_write.lua", "redisson/renew.lua"),
+    release: script!("reading.lua", "redisson/release.lua"),
+    revoke: script!("reading.lua", "redisson/read_write.lua", "redisson/revoke.lua"),
+    inspect: script!("reading.lua", "redisson/read_write.lua", "redisson/inspect.lua"),
     try_rights: script!("redisson/try_rights.lua"),
 };
+
+/// Takes the lock's key alone, which leads it to the server that has the lock.
+pub(crate) static TELL_TIME: Script = script!("reading.lua", "tell_time.lua");
 
 pub(crate) static FENCED_WRITE: Script = script!("fenced_write.lua");
 

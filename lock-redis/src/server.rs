@@ -13,7 +13,7 @@ use crate::acks::{Acknowledgement, Kept, Reply};
 use crate::calls::Way;
 use crate::errors;
 use crate::feed::{Channels, Topic};
-use crate::finder::Finder;
+use crate::finder::{self, Finder};
 use crate::layout::{CLIENT_DIGITS, Keys, Layout};
 use crate::link::{Connector, Link};
 use crate::profile::Profile;
@@ -89,6 +89,11 @@ impl Server {
     /// Returns the same server for requests about a key that is on its way to it, from another member of its cluster.
     pub(crate) fn asking(&self) -> Server {
         Server { way: Way::Asking, ..self.clone() }
+    }
+
+    /// Returns the address of the only server, for people; empty if there are several.
+    pub(crate) fn address(&self) -> String {
+        self.finder.only_server().map_or_else(String::new, finder::address)
     }
 
     /// Returns whether both are the same server of one client.

@@ -12,7 +12,6 @@ use crate::human_duration::HumanDuration;
 use crate::life::{Shared, Terms, less_margin};
 use crate::name::Name;
 use crate::owner::Label;
-use crate::process::Shares;
 use crate::reentrant::Reentrant;
 
 /// Builds a [`Lock`]: a name and its terms.
@@ -35,8 +34,8 @@ use crate::reentrant::Reentrant;
 #[derive(Clone)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct LockBuilder {
-    shared: Shares<Shared>,
-    home: Shares<Home>,
+    shared: Arc<Shared>,
+    home: Arc<Home>,
     name: String,
     ttl: Option<Duration>,
     wait: Option<Duration>,
@@ -48,7 +47,7 @@ pub struct LockBuilder {
 }
 
 impl LockBuilder {
-    pub(crate) fn new(shared: Shares<Shared>, home: Shares<Home>, name: String) -> LockBuilder {
+    pub(crate) fn new(shared: Arc<Shared>, home: Arc<Home>, name: String) -> LockBuilder {
         LockBuilder {
             shared,
             home,
@@ -150,7 +149,7 @@ impl LockBuilder {
                 HumanDuration(most)
             ))));
         }
-        let lasts = lasts(ttl, shared.info().lease);
+        let lasts = lasts(ttl, shared.driver.info().lease);
         if let Some(least) = self.min_hold
             && !self.renewed
             && least >= lasts

@@ -8,6 +8,7 @@ use redis::Value;
 
 use super::{RedisClaim, duration, grant_of, too_late};
 use crate::acks::Kept;
+use crate::facts::Membership;
 use crate::listening::Listening;
 use crate::server::Server;
 
@@ -92,6 +93,9 @@ impl RedisClaim {
         let written = self.written();
         for _ in 0..2 {
             let link = self.server.primary(call).await?;
+            if link.facts.membership == Membership::OfACluster {
+                written.keys.check_on_a_cluster()?;
+            }
             let grant = &self.server.layout.scripts().grant;
             let mut command = self.asks(grant, &written, &link, call);
             self.server.layout.add_to_grant(&mut command, self.asker(&written, &link));

@@ -7,16 +7,26 @@ use lock_core::{Effect, Error, Owner, Result};
 
 use super::{RedisClaim, duration};
 use crate::acks::Kept;
+use crate::errors;
 use crate::feed::Topic;
 use crate::layout::Listens;
 
 impl RedisClaim {
     pub(crate) async fn renew_within(&mut self, call: &Call, ttl: Duration) -> Result<Renewal> {
         self.longest = self.longest.max(ttl);
+        let keys = self.keys();
+        match self.renew_by(call, ttl, keys.of_renewal()).await {
+            // The lock is kept without what is beside it.
+            Err(e) if errors::are_apart(&e) => self.renew_by(call, ttl, keys.alone()).await,
+            renewal => renewal,
+        }
+    }
+
+    async fn renew_by(&mut self, call: &Call, ttl: Duration, keys: Vec<Vec<u8>>) -> Result<Renewal> {
         let link = self.server.primary(call).await?;
         let renew = &self.server.layout.scripts().renew;
         let written = self.written();
-        let mut command = renew.on(&written.keys.without_token());
+        let mut command = renew.on(&keys);
         command.arg(&written.value).arg(whole_millis(ttl)).arg(whole_millis(self.longest));
         self.server.layout.add_to_renewal(&mut command, self.asker(&written, &link));
         let (answer, acknowledgement) = self.server.run_acknowledged_on(&link, call, renew, command).await?;
@@ -36,19 +46,30 @@ impl RedisClaim {
     }
 
     pub(crate) async fn release_within(&mut self, call: &Call) -> Result<Release> {
+        let latch = match self.latch.take() {
+            // This release was sent before, and its answer is missing.
+            Some(latch) => Some(latch.into_vec()),
+            None => self.server.layout.latch(&self.keys().lock, &Owner::mint(&self.server.random)),
+        };
+        self.latch = latch.as_deref().map(Box::from);
+        let mut all = self.keys().without_token();
+        all.extend(latch);
+        match self.release_by(call, all).await {
+            // The lock is released without what is beside it. What else this owner has there waits for another try.
+            Err(e) if errors::are_apart(&e) => match self.release_by(call, self.keys().alone()).await {
+                Ok(Release::NotHeld) => Err(e),
+                released => released,
+            },
+            released => released,
+        }
+    }
+
+    async fn release_by(&mut self, call: &Call, keys: Vec<Vec<u8>>) -> Result<Release> {
         let releases = self.releases();
         let before = self.server.feed.is_confirmed(&releases);
         let link = self.server.primary(call).await?;
         let written = self.written();
         let release = &self.server.layout.scripts().release;
-        let latch = match self.latch.take() {
-            // This release was sent before, and its answer is missing.
-            Some(latch) => Some(latch.into_vec()),
-            None => self.server.layout.latch(&written.keys.lock, &Owner::mint(&self.server.random)),
-        };
-        self.latch = latch.as_deref().map(Box::from);
-        let mut keys = written.keys.without_token();
-        keys.extend(latch);
         let mut command = release.on(&keys);
         command.arg(&written.value).arg(written.keys.releases()).arg(link.facts.delivery.publish());
         self.server.layout.add_to_release(&mut command, self.asker(&written, &link));

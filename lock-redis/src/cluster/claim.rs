@@ -7,11 +7,10 @@ use async_trait::async_trait;
 use lock_core::driver::{
     Attempt, Call, Claim, Predecessor, Release, Renewal, Request, Succession, UnixTime, Watched,
 };
-use lock_core::{Effect, Error, Instant, Result};
+use lock_core::{Error, Instant, Result};
 
-use super::members::Members;
+use super::members::{Members, Next};
 use crate::claim::RedisClaim;
-use crate::errors::Redirect;
 use crate::race::LOOK_AGAIN;
 use crate::server::Server;
 
@@ -39,9 +38,6 @@ enum Hears {
     Releases,
     Revokes,
 }
-
-/// How often one call is redirected at most. Each redirection is an answer of a member, and nothing was done.
-const MOST_REDIRECTIONS: u32 = 5;
 
 /// Sends one request, and again to where the answer leads, within one call: what the core is told of it counts from the
 /// call's start. A redirected request was not carried out, and each member has its own deadline for it.
@@ -116,38 +112,25 @@ impl ClusterClaim {
 
     /// Goes where the error leads. Returns it if it leads nowhere.
     async fn follow(&mut self, call: &Call, error: Error, redirections: u32) -> Result<()> {
-        let Some(redirect) = Redirect::of(&error) else {
-            if error.is_transient() {
-                // The member may be dead, and another one in its place.
-                self.in_trouble = true;
-                self.members.read_slots_in_background();
-            }
-            return Err(error);
-        };
-        if redirections > MOST_REDIRECTIONS {
-            return Err(led_in_a_circle(error));
-        }
-        let server = self.members.redirected(&redirect)?;
-        match redirect {
-            Redirect::Moved { .. } => {
+        match self.members.follow(error, redirections, self.claim.server(), call).await {
+            Ok(Next::Home(server)) => {
                 self.move_to(server);
                 // A waiter listens before it looks. A holder renews first.
                 if self.hears == Hears::Releases {
                     self.hear_again(call).await;
                 }
+                Ok(())
             }
-            // For this request alone: the slot is still its member's.
-            Redirect::Ask { .. } => self.claim.ask_at(&server),
+            Ok(Next::Once(server)) => {
+                self.claim.ask_at(&server);
+                Ok(())
+            }
+            Err(error) => {
+                self.in_trouble |= error.is_transient();
+                Err(error)
+            }
         }
-        Ok(())
     }
-}
-
-/// The error for members that lead to each other: they have not agreed yet who has the slot.
-fn led_in_a_circle(error: Error) -> Error {
-    let message =
-        format!("the members of the cluster do not agree who has the lock's slot: {}", error.message());
-    Error::unavailable(Effect::NotApplied, message).with_source(error)
 }
 
 #[async_trait]

@@ -11,12 +11,15 @@ use lock_core::{Error, Info, Name, Result};
 use redis::ConnectionInfo;
 
 use super::claim::ClusterClaim;
-use super::members::Members;
+use super::members::{Members, Next};
+use super::slots::Address;
 use crate::check;
 use crate::driver::RedisDriver;
-use crate::errors::Redirect;
 use crate::server::Server;
 use crate::settings::Redis;
+
+/// How many names a check takes until one is at a member that can be asked.
+const TRIED_NAMES: usize = 100;
 
 /// The driver of a cluster.
 #[derive(Debug)]
@@ -51,17 +54,21 @@ impl ClusterDriver {
         self.members.server_of(name).unwrap_or_else(|_| self.first.clone())
     }
 
-    /// Returns the member for another try of a request about this name, if the error leads to one. Nothing was done.
-    fn redirected(&self, error: Error) -> Result<Arc<Server>> {
-        match Redirect::of(&error) {
-            Some(redirect) => self.members.redirected(&redirect),
-            None => {
-                if error.is_transient() {
-                    self.members.read_slots_in_background();
-                }
-                Err(error)
-            }
-        }
+    /// Returns a name that no lock has, and its member: one that is not among these, unless it is hard to find.
+    fn unused_name(&self, in_trouble: &[Address]) -> (Name, Arc<Server>) {
+        let mint = || {
+            let name = check::unused_name(&self.members.context().random);
+            let member = self.server_of(&name);
+            (name, member)
+        };
+        let is_of_others = |(_, member): &(Name, Arc<Server>)| !in_trouble.contains(&member.address().into());
+        (0..TRIED_NAMES).map(|_| mint()).find(is_of_others).unwrap_or_else(mint)
+    }
+
+    /// Returns the member for another try of a request, if the error of this one leads to one. Nothing was done.
+    async fn redirected(&self, error: Error, nth: u32, by: &Server, call: &Call) -> Result<Arc<Server>> {
+        let (Next::Home(server) | Next::Once(server)) = self.members.follow(error, nth, by, call).await?;
+        Ok(server)
     }
 }
 
@@ -77,31 +84,40 @@ impl Driver for ClusterDriver {
     }
 
     async fn inspect(&self, name: &Name, patience: Duration) -> Result<Inspection> {
-        let call = self.call(patience);
-        match RedisDriver::of(self.server_of(name)).inspect(name, patience).await {
-            Err(error) => RedisDriver::of(self.redirected(error)?).inspect(name, call.left()).await,
-            shown => shown,
+        let (call, mut server, mut redirections) = (self.call(patience), self.server_of(name), 0);
+        loop {
+            match RedisDriver::of(server.clone()).inspect(name, call.left()).await {
+                Err(error) => {
+                    redirections += 1;
+                    server = self.redirected(error, redirections, &server, &call).await?;
+                }
+                shown => return shown,
+            }
         }
     }
 
     async fn revoke(&self, name: &Name, revocation: Revocation) -> Result<Revoked> {
-        let (call, mut again) = (self.call(revocation.patience), revocation.clone());
-        match RedisDriver::of(self.server_of(name)).revoke(name, revocation).await {
-            Err(error) => {
-                let server = self.redirected(error)?;
-                again.patience = call.left();
-                RedisDriver::of(server).revoke(name, again).await
+        let (call, mut server, mut redirections) = (self.call(revocation.patience), self.server_of(name), 0);
+        loop {
+            let mut asked = revocation.clone();
+            asked.patience = call.left();
+            match RedisDriver::of(server.clone()).revoke(name, asked).await {
+                Err(error) => {
+                    redirections += 1;
+                    server = self.redirected(error, redirections, &server, &call).await?;
+                }
+                revoked => return revoked,
             }
-            revoked => revoked,
         }
     }
 
     async fn check(&self, patience: Duration) -> Result<Vec<Finding>> {
         let call = self.call(patience);
         self.members.read_slots(&call).await?;
-        let name = check::unused_name(&self.members.context().random);
-        let member = self.server_of(&name);
-        let mut findings = vec![self.members.finding()];
+        let half = Call::begin(call.clock(), call.left() / 2);
+        let (finding, in_trouble) = self.members.finding(&half).await;
+        let (name, member) = self.unused_name(&in_trouble);
+        let mut findings = vec![finding];
         findings.extend(check::check_by(&member, &name, call.left()).await?);
         Ok(findings)
     }

@@ -1,17 +1,20 @@
 //! The members of a cluster, each with a connection of its own, and which of them is asked about a lock.
 
+mod redirections;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures_util::future::join_all;
 use lock_core::driver::{Call, Context, Finding, Level, Prefix};
 use lock_core::{Effect, Error, Instant, Name, Result};
 use redis::ConnectionInfo;
 use tokio::sync::watch;
 
-use super::slots::{Address, Slots};
-use crate::errors::Redirect;
+pub(super) use self::redirections::Next;
+use super::slots::{Address, Slots, Told};
 use crate::profile::Profile;
-use crate::race::LOOK_AGAIN;
+use crate::race::{self, LOOK_AGAIN};
 use crate::server::{Server, digits_of_a_client};
 use crate::servers::{Servers, at_address};
 use crate::settings::Redis;
@@ -83,17 +86,10 @@ impl Members {
         self.server_at(&self.named[0])
     }
 
-    /// Returns the member to which a redirection leads.
-    pub(crate) fn redirected(&self, redirect: &Redirect) -> Result<Arc<Server>> {
-        match redirect {
-            Redirect::Moved { slot, address } => {
-                let address: Address = address.as_str().into();
-                self.known().slots.moved(*slot, address.clone());
-                self.changes.send_replace(());
-                self.server_at(&address)
-            }
-            Redirect::Ask { address } => Ok(Arc::new(self.server_at(&address.as_str().into())?.asking())),
-        }
+    /// Takes note that the slot belongs to the member at this address.
+    fn moved(&self, slot: u16, address: &Address) {
+        self.known().slots.moved(slot, address.clone());
+        self.changes.send_replace(());
     }
 
     /// Asks the members who has which slot, one after the other, until one answers.
@@ -110,18 +106,25 @@ impl Members {
 
     async fn ask_for_slots(&self, call: &Call) -> Result<()> {
         self.known().asked = Some(call.clock().now());
-        let (candidates, mut troubles) = (self.candidates(), Vec::new());
+        let (candidates, mut troubles, mut in_part) = (self.candidates(), Vec::new(), None);
         let share = call.left() / u32::try_from(candidates.len()).unwrap_or(u32::MAX).max(1);
         for address in candidates {
             match self.read_from(&address, &Call::begin(call.clock(), share.min(call.left()))).await {
-                Ok(slots) => {
+                Ok(slots) if slots.told() == Told::All => {
                     self.learn(slots);
                     return Ok(());
                 }
+                Ok(slots) => in_part = Some(slots),
                 Err(error) => troubles.push((address, error)),
             }
         }
-        Err(no_member(&troubles))
+        match in_part {
+            Some(slots) => {
+                self.learn(slots);
+                Ok(())
+            }
+            None => Err(none_of_them("no member of the cluster answers", &troubles)),
+        }
     }
 
     /// Does the same in the background, unless the members are being asked: a call that failed has no time left for it.
@@ -136,21 +139,28 @@ impl Members {
         });
     }
 
-    /// Checks that each member has as many replicas as have to acknowledge a grant.
+    /// Checks that a member can be asked which has as many replicas as have to acknowledge a grant. The others may be down:
+    /// their locks can't be taken, and those of this one can.
     pub(crate) async fn check_acknowledgements(&self, call: &Call) -> Result<()> {
         if self.redis.acks.is_none() {
             return Ok(());
         }
-        for address in self.candidates() {
-            if !self.known().slots.all().contains(&address) {
-                continue;
-            }
-            let link = self.server_at(&address)?.link(call).await?;
-            link.check_acknowledgements().map_err(|e| {
-                Error::unavailable(Effect::NotApplied, format!("the member {address}: {}", e.message()))
-            })?;
-        }
-        Ok(())
+        let members = self.with_slots();
+        let order: Vec<usize> = (0..members.len()).collect();
+        let call = call.with_reserve();
+        let outcome = race::first(&call, &order, |nth| self.check_member(&members[nth], &call)).await;
+        outcome.map(drop).map_err(|failures| {
+            let said = |(nth, error): (usize, Option<Error>)| {
+                (members[nth].clone(), error.unwrap_or_else(|| call.out_of_time(Effect::NotApplied)))
+            };
+            let troubles: Vec<_> = failures.into_iter().map(said).collect();
+            none_of_them("no member of the cluster can grant a lock", &troubles)
+        })
+    }
+
+    /// Checks that this member can be asked, and has as many replicas as have to acknowledge a grant.
+    async fn check_member(&self, address: &Address, call: &Call) -> Result<()> {
+        self.server_at(address)?.link(call).await?.check_acknowledgements()
     }
 
     /// Returns when another member than this one has the lock, as far as the members tell. They are asked again and again.
@@ -168,18 +178,26 @@ impl Members {
         }
     }
 
-    /// Says whether each slot has a member.
-    pub(crate) fn finding(&self) -> Finding {
-        let known = self.known();
-        let members = known.slots.all().len();
-        match known.slots.missing() {
-            0 => Finding::new("cluster", Level::Good, format!("{members} members have all slots")),
-            missing => Finding::new(
-                "cluster",
-                Level::Bad,
-                format!("no member has {missing} of the slots: names in them can't be locked"),
-            ),
+    /// Says whether each slot has a member, and each of these can be asked for a lock. Returns those that can't as well.
+    pub(crate) async fn finding(&self, call: &Call) -> (Finding, Vec<Address>) {
+        let (members, missing) = (self.with_slots(), self.known().slots.missing());
+        let asked = members.iter().map(|address| async move {
+            let outcome = call.within(self.check_member(address, call)).await;
+            outcome.unwrap_or_else(|| Err(call.out_of_time(Effect::NotApplied))).map_err(|e| (address, e))
+        });
+        let troubles: Vec<_> = join_all(asked).await.into_iter().filter_map(Result::err).collect();
+        let said = |(address, error): &(&Address, Error)| {
+            format!("names at the member {address} can't be locked: {}", error.message())
+        };
+        let mut bad: Vec<String> = troubles.iter().map(said).collect();
+        if missing > 0 {
+            bad.insert(0, format!("no member has {missing} of the slots: names in them can't be locked"));
         }
+        let finding = match bad.is_empty() {
+            true => Finding::new("cluster", Level::Good, format!("{} members have all slots", members.len())),
+            false => Finding::new("cluster", Level::Bad, bad.join("; ")),
+        };
+        (finding, troubles.into_iter().map(|(address, _)| address.clone()).collect())
     }
 
     async fn read_from(&self, address: &Address, call: &Call) -> Result<Slots> {
@@ -200,11 +218,13 @@ impl Members {
         self.changes.send_replace(());
     }
 
+    fn with_slots(&self) -> Vec<Address> {
+        self.known().slots.all().into_iter().cloned().collect()
+    }
+
     /// Returns the members in the order in which they are asked: those that have slots, then those that the user named.
     fn candidates(&self) -> Vec<Address> {
-        let known = self.known();
-        let with_slots = known.slots.all().into_iter().cloned();
-        let mut all: Vec<Address> = with_slots.collect();
+        let mut all = self.with_slots();
         for named in &self.named {
             if !all.contains(named) {
                 all.push(named.clone());
@@ -242,10 +262,10 @@ fn host_and_port(address: &str) -> (&str, Option<u16>) {
     }
 }
 
-fn no_member(troubles: &[(Address, Error)]) -> Error {
+fn none_of_them(what: &str, troubles: &[(Address, Error)]) -> Error {
     let said: Vec<String> =
         troubles.iter().map(|(address, error)| format!("{address}: {}", error.message())).collect();
-    let message = format!("no member of the cluster answers; {}", said.join("; "));
+    let message = format!("{what}; {}", said.join("; "));
     match troubles.iter().all(|(_, error)| !error.is_transient()) && !troubles.is_empty() {
         true => Error::rejected(message),
         false => Error::unavailable(Effect::NotApplied, message),

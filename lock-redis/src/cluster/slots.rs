@@ -1,6 +1,6 @@
 //! Which member has which slot, as far as the client knows.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use lock_core::Result;
@@ -16,17 +16,35 @@ pub(crate) type Address = Arc<str>;
 #[derive(Debug)]
 pub(crate) struct Slots {
     members: Vec<Option<Address>>,
+    /// Whether the member that told them knows the host of each.
+    told: Told,
+}
+
+/// Whether the member that was asked knows the hosts of all members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    All,
+    InPart,
+}
+
+/// Returns the host that a member has told of another one. An empty one is the host of the member itself, as its client
+/// reaches it. `None` for a question mark: it does not know the host.
+pub(crate) fn host_of<'a>(told: &'a str, teller: &'a str) -> Option<&'a str> {
+    match told {
+        "" => Some(teller),
+        "?" => None,
+        host => Some(host),
+    }
 }
 
 impl Default for Slots {
     fn default() -> Slots {
-        Slots { members: vec![None; SLOTS] }
+        Slots { members: vec![None; SLOTS], told: Told::All }
     }
 }
 
 impl Slots {
-    /// Parses an answer to `CLUSTER SLOTS`. `asked` is the host that gave it: a member that knows no name of its own leaves
-    /// it out.
+    /// Parses an answer to `CLUSTER SLOTS`. `asked` is the host that gave it.
     pub(crate) fn parse(answer: &Value, asked: &str) -> Result<Slots> {
         let malformed = || unexpected(answer);
         let Value::Array(ranges) = answer else { return Err(malformed()) };
@@ -36,10 +54,14 @@ impl Slots {
             let [Value::Int(first), Value::Int(last), Value::Array(primary), ..] = &range[..] else {
                 return Err(malformed());
             };
-            let [host, Value::Int(port), ..] = &primary[..] else { return Err(malformed()) };
-            let host: Option<String> = redis::from_redis_value_ref(host).ok();
-            let host =
-                host.filter(|host| !host.is_empty() && host != "?").unwrap_or_else(|| asked.to_owned());
+            let [host, Value::Int(port), more @ ..] = &primary[..] else { return Err(malformed()) };
+            // Nil: an empty one.
+            let host: String = redis::from_redis_value_ref(host).unwrap_or_default();
+            let ip = ip_in(more);
+            let Some(host) = host_of(&host, asked).or_else(|| host_of(ip.as_deref()?, asked)) else {
+                slots.told = Told::InPart;
+                continue;
+            };
             let address: Address = format!("{host}:{port}").into();
             let index = |slot: &i64| usize::try_from(*slot).ok().filter(|slot| *slot < SLOTS);
             let (first, last) = (index(first).ok_or_else(malformed)?, index(last).ok_or_else(malformed)?);
@@ -48,6 +70,11 @@ impl Slots {
             }
         }
         Ok(slots)
+    }
+
+    /// Returns whether the hosts of all members were told. If not, another member may know more of them.
+    pub(crate) fn told(&self) -> Told {
+        self.told
     }
 
     /// Returns the member that has this slot, if one is known.
@@ -71,6 +98,12 @@ impl Slots {
     pub(crate) fn missing(&self) -> usize {
         self.members.iter().filter(|member| member.is_none()).count()
     }
+}
+
+/// Returns the IP address in what is behind a member's host and port, which is there if the host is a name.
+fn ip_in(more: &[Value]) -> Option<String> {
+    let networking: HashMap<String, String> = redis::from_redis_value_ref(more.get(1)?).ok()?;
+    networking.get("ip").cloned()
 }
 
 #[cfg(test)]
@@ -98,6 +131,23 @@ mod tests {
         slots.moved(99, "c:9".into());
         assert_eq!(member(&slots, 99).as_deref(), Some("c:9"));
         assert_eq!(Slots::default().missing(), SLOTS);
+    }
+
+    /// As Redis 7 answers if members have to be told by names, and have none.
+    #[test]
+    fn a_member_without_a_name_has_its_address_or_is_unknown() {
+        let member = |host: &str, ip: Option<&str>| {
+            let networking = ip.map_or_else(String::new, |ip| format!("%1\r\n+ip\r\n+{ip}\r\n"));
+            let parts = if ip.is_some() { 4 } else { 3 };
+            let slots =
+                format!("*1\r\n*3\r\n:0\r\n:16383\r\n*{parts}\r\n+{host}\r\n:3\r\n+id\r\n{networking}");
+            let slots = parsed(&slots).unwrap();
+            (slots.member(7).map(ToString::to_string), slots.told())
+        };
+        assert_eq!(member("?", Some("10.0.0.7")), (Some("10.0.0.7:3".into()), Told::All));
+        assert_eq!(member("name", Some("10.0.0.7")), (Some("name:3".into()), Told::All));
+        assert_eq!(member("?", None), (None, Told::InPart));
+        assert_eq!(member("", None), (Some("asked:3".into()), Told::All));
     }
 
     #[test]

@@ -9,6 +9,7 @@ local seen = redis.call('GET', KEYS[2])
 -- Compared as text: a token is any 64-bit number, and Lua's numbers have 53 bits.
 if seen and (#seen > #ARGV[1] or (#seen == #ARGV[1] and seen > ARGV[1])) then return seen end
 
-redis.call('SET', KEYS[1], ARGV[2])
+-- The token first: if the value is refused, the same token may write it again.
 if seen ~= ARGV[1] then redis.call('SET', KEYS[2], ARGV[1]) end
+redis.call('SET', KEYS[1], ARGV[2])
 return nil

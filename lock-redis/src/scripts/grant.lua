@@ -9,11 +9,14 @@
 --   3 left         the same, and the owner may be another library's, which tells no waiter of its release
 --   -1             the deadline is over
 
-if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
-  return {1, mint(), ttl, now}
+local holder = redis.call('GET', KEYS[1])
+if not holder then
+  -- The token first: an error must not leave the lock taken.
+  local token = mint()
+  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+  return {1, token, ttl, now}
 end
 
-local holder = redis.call('GET', KEYS[1])
 local left = redis.call('PTTL', KEYS[1])
 if holder ~= ARGV[1] then
   -- This library writes 32 digits, and with a label a space behind them; after a revoke, an exclamation mark. Without a
@@ -24,6 +27,7 @@ end
 
 -- An attempt that was sent again: the same token, and never less time than is left. (PEXPIRE GT needs Redis 7.) It
 -- always writes: WAIT is about a connection's last write.
+local token = last and previous or mint()
 left = math.max(left, ttl)
 redis.call('PEXPIRE', KEYS[1], string.format('%.0f', left))
-return {1, last and previous or mint(), left, now}
+return {1, token, left, now}

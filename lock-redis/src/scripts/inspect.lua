@@ -4,6 +4,6 @@
 --
 -- Answers: the holder's value or nil, the time left in ms, the last token or nil, the server's time in us.
 
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-return {redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1]), redis.call('GET', KEYS[2]), now}
+local last, unfit = read('GET', KEYS[2])
+if unfit then return unfit end
+return {redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1]), last, now}

@@ -3,18 +3,17 @@
 -- KEYS  1 the lock   2 its token
 -- ARGV  1 the owner's value   2 the ttl in ms   3 the deadline, in the server's time in us
 
--- TIME is read only once: before Redis 7.2 a second answer would differ.
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
 if now > tonumber(ARGV[3]) then return {-1, now} end
 
--- Everything that can fail is read before the first write: an error must not leave the lock taken.
+-- Everything that can fail comes before the lock is taken: an error must not leave it taken.
 local ttl = tonumber(ARGV[2])
-local last = redis.call('GET', KEYS[2])
+local last, unfit = read('GET', KEYS[2])
+if unfit then return unfit end
 -- Only digits: tonumber also accepts "nan", "inf" and "0x10", which can't become a token.
 local previous = tonumber(string.match(last or '0', '^%d+$'))
 if not previous or previous >= 9007199254740992 then
-  return redis.error_reply('WRONGTYPE the key beside the lock, ' .. KEYS[2] .. ', holds no token')
+  return redis.error_reply('WRONGKEY the key beside the lock, ' .. KEYS[2]
+    .. ', holds no token; find out which program writes it, and delete the key')
 end
 
 local function mint()

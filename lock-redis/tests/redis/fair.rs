@@ -13,8 +13,8 @@ use crate::server::{Raw, Server, claim, granted, name, run, until};
 
 const FAIR: &str = "?fair=true&grace=60s";
 /// A grace that a test can wait for.
-const SHORT: &str = "?fair=true&grace=1s";
-const GRACE: Duration = Duration::from_secs(1);
+pub(crate) const SHORT: &str = "?fair=true&grace=1s";
+pub(crate) const GRACE: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -24,7 +24,7 @@ fn tries(client: &Client, lock: &str) -> Box<dyn Claim> {
 }
 
 /// Queues, and returns when to look again.
-async fn queued(claim: &mut Box<dyn Claim>) -> Duration {
+pub(crate) async fn queued(claim: &mut Box<dyn Claim>) -> Duration {
     match claim.attempt().await.unwrap() {
         Attempt::Busy(busy) if busy.queued => busy.free_in.expect("a waiter is told when to look"),
         other => panic!("{other:?}"),
@@ -32,7 +32,7 @@ async fn queued(claim: &mut Box<dyn Claim>) -> Duration {
 }
 
 /// The name of the key beside the lock `n` whose last letter is this one.
-async fn beside(raw: &mut Raw, letter: char) -> Option<String> {
+pub(crate) async fn beside(raw: &mut Raw, letter: char) -> Option<String> {
     raw.keys().await.into_iter().find(|key| key.ends_with(&format!(":lock~{letter}")))
 }
 
@@ -43,7 +43,7 @@ async fn dead_waiters(raw: &mut Raw, number: u32) {
     let until_when = (seconds * 1_000_000 + micros + 750_000).to_string();
     let _: u32 = raw.ask(&["DEL", &order, &alive]).await;
     for nth in 1..=number {
-        let place = format!("{nth:016x}{nth:032x} dead");
+        let place = format!("1000:{nth:016x}{nth:032x} dead");
         let _: u32 = raw.ask(&["ZADD", &order, &nth.to_string(), &place]).await;
         let _: u32 = raw.ask(&["ZADD", &alive, &until_when, &place]).await;
     }

@@ -3,7 +3,7 @@
 use lock_core::FencingToken;
 use lock_redis::{FencedWrite, WriteError};
 
-use crate::server::{Server, run};
+use crate::server::{Server, raw_at, run};
 
 fn token(value: u64) -> FencingToken {
     FencingToken::new(value).expect("not zero")
@@ -50,5 +50,29 @@ pub(crate) fn tokens_are_compared_to_their_last_bit() {
                 "{refused:?}"
             );
         }
+    });
+}
+
+/// The user may write the value, and not what is beside it.
+pub(crate) fn a_value_that_is_refused_leaves_its_token() {
+    run(async {
+        let server = Server::start(&[]);
+        let mut raw = server.raw().await;
+        let report = FencedWrite::new("report");
+        report.set(&mut raw.0, token(33), "a").await.unwrap();
+        let side = raw.keys().await.pop().unwrap();
+        for (may_write, expected) in [("report", "33"), (side.as_str(), "34")] {
+            let rights = format!("(+set ~{may_write})");
+            let user = [
+                "ACL", "SETUSER", "u", "reset", "on", ">p", "~*", "+eval", "+evalsha", "+get", "+client",
+                &rights,
+            ];
+            let _: () = raw.ask(&user).await;
+            let url = format!("redis://u:p@127.0.0.1:{}", server.port());
+            report.set(&mut raw_at(&url).await.0, token(34), "b").await.unwrap_err();
+            assert_eq!(raw.ask::<String>(&["GET", "report"]).await, "a", "{may_write}");
+            assert_eq!(raw.ask::<String>(&["GET", &side]).await, expected, "{may_write}");
+        }
+        assert!(matches!(report.set(&mut raw.0, token(33), "late").await, Err(WriteError::Stale(_))));
     });
 }

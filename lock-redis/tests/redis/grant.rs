@@ -9,10 +9,16 @@ use tokio::task::JoinSet;
 
 use crate::server::{Raw, Server, busy, claim, claim_with, granted, run, until};
 
-const GRANT: &str =
-    concat!(include_str!("../../src/scripts/mint.lua"), include_str!("../../src/scripts/grant.lua"));
-const SUCCEED: &str =
-    concat!(include_str!("../../src/scripts/mint.lua"), include_str!("../../src/scripts/succeed.lua"));
+const GRANT: &str = concat!(
+    include_str!("../../src/scripts/reading.lua"),
+    include_str!("../../src/scripts/mint.lua"),
+    include_str!("../../src/scripts/grant.lua")
+);
+const SUCCEED: &str = concat!(
+    include_str!("../../src/scripts/reading.lua"),
+    include_str!("../../src/scripts/mint.lua"),
+    include_str!("../../src/scripts/succeed.lua")
+);
 
 pub(crate) fn a_token_rises_whatever_is_lost() {
     run(async {

@@ -5,9 +5,13 @@
 mod access;
 mod acks;
 mod cluster;
+mod cluster_members;
+mod cluster_moves;
 mod copies;
 mod failovers;
 mod fair;
+mod fair_clock;
+mod fair_keys;
 mod fair_model;
 mod fence;
 mod foreign;
@@ -16,6 +20,8 @@ mod harm;
 mod layout;
 mod reaching;
 mod redisson;
+mod redisson_read_write;
+mod rights;
 mod sentinels;
 mod server;
 mod shards;
@@ -48,7 +54,6 @@ rules! {
         opening_says_what_is_missing,
         an_attempt_that_is_given_up_leaves_nothing,
         calls_of_one_moment_share_their_wait_and_keep_their_patience,
-        a_runtime_that_ends_leaves_no_queue_that_no_task_sends,
         a_members_replica_acknowledges_on_a_cluster,
         a_node_of_redlock_has_no_acknowledgements,
     }
@@ -59,6 +64,14 @@ rules! {
         a_replica_takes_a_killed_primarys_place,
         a_redirected_attempt_has_one_patience_for_all_members,
         a_member_that_is_named_and_dead_costs_a_part_of_the_patience,
+    }
+    cluster_members {
+        redirections_without_a_host_are_followed,
+        acknowledgements_need_no_member_that_is_down,
+        names_that_redisson_keeps_in_two_slots_are_refused,
+    }
+    cluster_moves {
+        a_held_lock_is_renewed_and_released_while_its_slot_moves,
     }
     copies {
         the_primary_is_found_wherever_it_stands,
@@ -86,12 +99,24 @@ rules! {
         only_the_first_waiter_is_woken,
         a_client_of_the_own_layout_is_excluded_and_passes_the_waiters,
     }
+    fair_clock {
+        set_back_it_lets_a_dead_waiter_wait_for_one_grace,
+        set_back_it_costs_no_waiter_its_place_and_no_holder_the_lock,
+        set_forward_it_lets_a_dead_waiter_go_and_two_hold_for_a_lease_at_most,
+    }
+    fair_keys {
+        a_key_that_is_lost_or_changed_stops_no_waiter,
+        a_changed_queue_stops_no_try_on_a_free_name,
+        a_changed_lock_is_left_alone_and_named,
+        waiters_keep_their_order_when_their_times_are_lost,
+    }
     fair_model {
         random_steps_have_the_models_answers,
     }
     fence {
         a_stale_token_writes_nothing,
         tokens_are_compared_to_their_last_bit,
+        a_value_that_is_refused_leaves_its_token,
     }
     foreign {
         a_key_that_is_no_lease_is_refused_and_left_alone,
@@ -145,11 +170,24 @@ rules! {
     redisson {
         a_lock_is_a_hash_as_redisson_writes_it_and_leaves_nothing_but_its_token,
         the_number_of_holds_is_written_by_the_next_renewal,
+        without_memory_a_reentrant_holder_is_renewed,
         the_articles_scripts_and_ours_exclude_and_wake_each_other,
         the_articles_fair_lock_and_ours_exclude_each_other,
         a_release_that_is_sent_again_has_the_same_answer,
         tokens_of_the_fenced_form_are_in_one_order_with_redissons,
         a_string_where_a_hash_should_be_is_refused_and_left_alone,
+    }
+    redisson_read_write {
+        a_read_write_lock_is_refused_by_name_and_left_alone,
+        a_read_write_lock_over_ours_ends_ours_and_stays,
+        a_release_takes_its_own_field_alone,
+    }
+    rights {
+        an_attempt_that_fails_leaves_nothing,
+        a_waiter_that_is_refused_leaves_no_place_for_ever,
+        what_a_holder_may_not_costs_it_no_more_than_that,
+        a_revoke_that_fails_changes_nothing,
+        without_memory_a_holder_renews_and_releases_in_every_layout,
     }
     sentinels {
         a_sentinel_is_not_believed_before_the_server,

@@ -127,6 +127,23 @@ pub(crate) fn the_number_of_holds_is_written_by_the_next_renewal() {
     });
 }
 
+/// Another guard of the job came while the server had no memory left for writes.
+pub(crate) fn without_memory_a_reentrant_holder_is_renewed() {
+    run(async {
+        let server = Server::start(&[]);
+        let (mut raw, client) = (server.raw().await, server.client(REDISSON).await);
+        let job = Reentrant::new();
+        let lock = client.lock("n").reentrant(&job).build().unwrap();
+        let (first, second) = (lock.acquire().await.unwrap(), lock.acquire().await.unwrap());
+        let _: () = raw.ask(&["CONFIG", "SET", "maxmemory", "1"]).await;
+        first.renew(Duration::from_secs(40)).await.unwrap();
+        assert!(raw.ask::<i64>(&["PTTL", "n"]).await > 30_000);
+        assert_eq!(hash(&mut raw).await[0].1, 2);
+        assert_eq!(second.release().await, Ending::Released);
+        assert_eq!(first.release().await, Ending::Released);
+    });
+}
+
 pub(crate) fn the_articles_scripts_and_ours_exclude_and_wake_each_other() {
     run(async {
         let server = Server::start(&[]);
@@ -195,7 +212,10 @@ pub(crate) fn a_release_that_is_sent_again_has_the_same_answer() {
         let (mut raw, client) = (server.raw().await, server.client(REDISSON).await);
         let guard = client.lock("n").label("").build().unwrap().acquire().await.unwrap();
         let field = hash(&mut raw).await.remove(0).0;
-        let release = include_str!("../../src/scripts/redisson/release.lua");
+        let release = concat!(
+            include_str!("../../src/scripts/reading.lua"),
+            include_str!("../../src/scripts/redisson/release.lua")
+        );
         let send = async |raw: &mut Raw, latch: &str| {
             let keys = ["EVAL", release, "3", "n", "label", latch];
             let answer: Vec<i64> =

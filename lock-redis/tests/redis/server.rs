@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use lock_conformance::Data;
 pub(crate) use lock_conformance::claims::granted;
 use lock_conformance::claims::{self, Terms};
 use lock_conformance::timing::within;
+use lock_conformance::{Data, Step};
 use lock_core::driver::{Claim, Queueing};
 use lock_core::{Client, Name};
 use lock_test_servers::{self as servers, Owned, Persistence, Settings};
@@ -36,6 +36,17 @@ impl Server {
         let settings =
             Settings { persistence: Persistence::None, args: args.collect(), ..Settings::default() };
         Server(Owned::start(&servers::Redis, &settings).expect("another was started before"))
+    }
+
+    /// Starts one whose clock can be set.
+    pub(crate) fn with_its_own_clock() -> Server {
+        let settings =
+            Settings { persistence: Persistence::None, clock: servers::Clock::Own, ..Settings::default() };
+        Server(Owned::start(&servers::Redis, &settings).expect("another was started before"))
+    }
+
+    pub(crate) fn step_clock(&self, step: Step) {
+        self.0.step_clock(step).expect("its clock is its own");
     }
 
     pub(crate) fn kill(&self) {
@@ -128,6 +139,11 @@ impl Raw {
         let mut keys: Vec<String> = self.ask(&["KEYS", "*"]).await;
         keys.sort();
         keys
+    }
+
+    /// Returns the content of a key, in the server's form.
+    pub(crate) async fn dump(&mut self, key: &str) -> Option<Vec<u8>> {
+        self.ask(&["DUMP", key]).await
     }
 
     /// Returns the value of a line of INFO, which has to be there.

@@ -22,7 +22,7 @@ enum Part {
     Owner { label: Vec<u8> },
     /// The owner as a uuid, followed by the number of its thread: the field of Redisson's hash.
     Field { thread: Vec<u8> },
-    /// The owner's place among the waiters of a fair lock: its client's digits, its own, and the label.
+    /// The owner's place among the waiters of a fair lock: what is the same for its client, its own digits, and the label.
     Place { client: Vec<u8>, label: Vec<u8> },
     /// The key that keeps the answer to a release, which ends in digits that the library mints for each release. The
     /// owner's digits are as unique, and cost no second minting.
@@ -132,11 +132,8 @@ impl Part {
         if let Some((_, thread)) = word.split_at_checked(UUID).filter(|(uuid, _)| is_uuid(uuid)) {
             return Some(Part::Field { thread: thread.to_vec() });
         }
-        // A place begins with more digits than an owner has, so it comes first.
-        if let Some((digits, label)) = word.split_at_checked(CLIENT_DIGITS + OWNER_DIGITS)
-            && are_digits(digits)
-        {
-            return Some(Part::Place { client: digits[..CLIENT_DIGITS].to_vec(), label: label.to_vec() });
+        if let Some(place) = place(word) {
+            return Some(place);
         }
         if let Some((_, label)) = word.split_at_checked(OWNER_DIGITS).filter(|(digits, _)| are_digits(digits))
         {
@@ -145,6 +142,17 @@ impl Part {
         let (key, digits) = word.split_at(word.len().checked_sub(OWNER_DIGITS)?);
         (key.ends_with(b":") && are_digits(digits)).then(|| Part::Latch { key: key.to_vec() })
     }
+}
+
+/// Reads a place: the grace and a colon, the digits of the client, those of the owner, and the label.
+fn place(word: &[u8]) -> Option<Part> {
+    let colon = word.iter().position(|byte| *byte == b':')?;
+    let (client, rest) = word.split_at_checked(colon + 1 + CLIENT_DIGITS)?;
+    let (owner, label) = rest.split_at_checked(OWNER_DIGITS)?;
+    let is_place = client[..colon].iter().all(u8::is_ascii_digit)
+        && are_digits(&client[colon + 1..])
+        && are_digits(owner);
+    is_place.then(|| Part::Place { client: client.to_vec(), label: label.to_vec() })
 }
 
 /// An [`Owner`] is 16 bytes.
@@ -243,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_place_has_the_digits_of_its_client_before_the_owner() {
-        let place = |owner: &str| format!("0123456789abcdef{owner} me");
+        let place = |owner: &str| format!("5000:0123456789abcdef{owner} me");
         let (first, second) = ("00112233445566778899aabbccddeeff", "ff112233445566778899aabbccddeeff");
         let of_two = template(&[&place(first)], &[&place(second)]).unwrap();
         let owner = owner();

@@ -71,7 +71,7 @@ impl RedisCluster {
     ///
     /// If that member does not answer, or knows none.
     pub fn primary_of(&self, slot: u16, asked: usize) -> io::Result<usize> {
-        let ranges: Vec<(u16, u16, (String, u16))> = self
+        let ranges: Vec<(u16, u16, u16)> = self
             .ask::<Vec<redis::Value>>(asked, &["CLUSTER", "SLOTS"])?
             .iter()
             .filter_map(|range| {
@@ -79,13 +79,12 @@ impl RedisCluster {
                 let first = redis::from_redis_value_ref(range.first()?).ok()?;
                 let last = redis::from_redis_value_ref(range.get(1)?).ok()?;
                 let redis::Value::Array(primary) = range.get(2)? else { return None };
-                let host = redis::from_redis_value_ref(primary.first()?).ok()?;
                 let port = redis::from_redis_value_ref(primary.get(1)?).ok()?;
-                Some((first, last, (host, port)))
+                Some((first, last, port))
             })
             .collect();
         let found = ranges.iter().find(|(first, last, _)| (*first..=*last).contains(&slot));
-        let port = found.map(|(_, _, (_, port))| *port);
+        let port = found.map(|(_, _, port)| *port);
         let member = self.members.iter().position(|member| Some(member.port()) == port);
         member.ok_or_else(|| io::Error::other(format!("no member has slot {slot}")))
     }

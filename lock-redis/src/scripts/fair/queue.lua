@@ -1,8 +1,6 @@
--- The beginning of the scripts of the fair lock. A waiter's place is a member of two sorted sets, which say where in the
--- order it is, and until when it counts as alive: its client's 16 digits, and the value that it would hold the lock with.
-
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
+-- What the scripts of the fair lock have in common. A waiter's place is a member of two sorted sets, which say where in the
+-- order it is, and until when it counts as alive. It consists of the waiter's grace in ms, a colon, its client's 16 digits,
+-- and the value that it would hold the lock with.
 
 -- Removes the waiters that count as dead, and returns how many there were.
 local function purge(order, alive)
@@ -22,5 +20,6 @@ end
 local function wake(order, channel, publish)
   local head = redis.call('ZRANGE', order, 0, 0)[1]
   -- pcall: a user without rights to the channel looks instead.
-  if head then redis.pcall(publish, channel, string.sub(head, 1, 48)) end
+  if head then redis.pcall(publish, channel, string.match(head, '^%d+:(' .. string.rep('%x', 48) .. ')') or 'released') end
 end
+

@@ -17,8 +17,12 @@ if holder ~= ARGV[1] then return {0, now} end
 
 if ARGV[4] == '' then
   redis.call('DEL', KEYS[1])
-  purge(KEYS[2], KEYS[3])
-  wake(KEYS[2], ARGV[2], ARGV[3])
+  -- pcall: whatever has become of the queue, the lock is free. If the first waiter is not known, all are told.
+  local told = pcall(function()
+    purge(KEYS[2], KEYS[3])
+    wake(KEYS[2], ARGV[2], ARGV[3])
+  end)
+  if not told then redis.pcall(ARGV[3], ARGV[2], 'revoked') end
 else
   redis.call('SET', KEYS[1], ARGV[4], 'KEEPTTL')
 end

@@ -10,43 +10,32 @@
 --   0 left         held by another owner; -1: without expiry
 --   -1             the deadline is over
 
--- TIME is read only once: before Redis 7.2 a second answer would differ.
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-if now > tonumber(ARGV[3]) then return {-1, now} end
-
--- Everything that can fail is read before the first write: an error must not leave the lock taken.
-local ttl = tonumber(ARGV[2])
-local last = redis.call('GET', KEYS[2])
--- Only digits: tonumber also accepts "nan", "inf" and "0x10", which can't become a token.
-local previous = tonumber(string.match(last or '0', '^%d+$'))
-if not previous or previous >= 9007199254740992 then
-  return redis.error_reply('WRONGTYPE the key beside the lock, ' .. KEYS[2] .. ', holds no token')
-end
-
-local function mint()
+local function next_token()
   if ARGV[4] == 'counter' then return redis.call('INCR', KEYS[2]) end
-  local token = math.max(previous + 1, now)
-  -- Expires an hour after the token, not after now: the key must outlive a clock that is set back.
-  redis.call('SET', KEYS[2], string.format('%.0f', token),
-    'PXAT', string.format('%.0f', math.floor(token / 1000) + 3600000))
-  return token
+  return mint()
 end
 
 if redis.call('EXISTS', KEYS[1]) == 0 then
+  -- The token first: an error must not leave the lock taken. Then the expiry of a key that is not there, which does nothing:
+  -- a hash that may not be given one would stay for ever.
+  local token = next_token()
+  redis.call('PEXPIRE', KEYS[1], ARGV[2])
   redis.call('HSET', KEYS[1], ARGV[1], '1')
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
-  if ARGV[5] ~= '' then redis.call('SET', KEYS[3], ARGV[1] .. ' ' .. ARGV[5], 'PX', ARGV[2]) end
-  return {1, mint(), ttl, now}
+  -- pcall: a lock is held without its label, too.
+  if ARGV[5] ~= '' then redis.pcall('SET', KEYS[3], ARGV[1] .. ' ' .. ARGV[5], 'PX', ARGV[2]) end
+  return {1, token, ttl, now}
 end
 
 local mine = redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1
+if is_read_write() then return refusal() end
 local left = redis.call('PTTL', KEYS[1])
 if not mine then return {0, left, now} end
 
 -- An attempt that was sent again: the same token, and never less time than is left. (PEXPIRE GT needs Redis 7.) It
 -- always writes: WAIT is about a connection's last write.
+local token = last and previous or next_token()
 left = math.max(left, ttl)
 redis.call('PEXPIRE', KEYS[1], string.format('%.0f', left))
 redis.call('PEXPIRE', KEYS[3], string.format('%.0f', left))
-return {1, last and previous or mint(), left, now}
+return {1, token, left, now}

@@ -5,9 +5,11 @@
 -- Answers: the holder's field or nil, with a space and its label if it has one, the time left in ms, the last token or
 -- nil, the server's time in us.
 
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
+if is_read_write() then return refusal() end
+local last, unfit = read('GET', KEYS[2])
+if unfit then return unfit end
 local holder = redis.call('HKEYS', KEYS[1])[1] or false
-local label = holder and redis.call('GET', KEYS[3])
+-- A key of another type has no label.
+local label = holder and read('GET', KEYS[3])
 if label and string.sub(label, 1, #holder + 1) == holder .. ' ' then holder = label end
-return {holder, redis.call('PTTL', KEYS[1]), redis.call('GET', KEYS[2]), now}
+return {holder, redis.call('PTTL', KEYS[1]), last, now}

@@ -11,9 +11,7 @@
 --   0        that holder does not hold it
 --   -1       without expiry: no lock that ends by itself
 
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-
+if is_read_write() then return refusal() end
 local held = redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1
 local left = redis.call('PTTL', KEYS[1])
 if left == -1 then return {-1, now} end
@@ -22,11 +20,14 @@ if not held then return {0, now} end
 if ARGV[4] == '' then
   redis.call('DEL', KEYS[1])
 elseif ARGV[4] ~= ARGV[1] then
+  -- A field that is not there, which does nothing: what may not be taken away must not be refused behind the next step.
+  redis.call('HDEL', KEYS[1], ARGV[4])
   -- In this order: a hash without a field is gone, and its expiry with it.
   redis.call('HSET', KEYS[1], ARGV[4], '1')
   redis.call('HDEL', KEYS[1], ARGV[1])
 end
-redis.call('DEL', KEYS[2])
+-- pcall: the lock is revoked nevertheless.
+redis.pcall('DEL', KEYS[2])
 redis.pcall(ARGV[3], ARGV[2], '0')
 redis.pcall('PUBLISH', ARGV[5], ARGV[6])
 if ARGV[4] == '' then return {1, now} end

@@ -1,0 +1,66 @@
+//! Slots that move under locks of every layout.
+
+use std::time::Duration;
+
+use lock_conformance::timing::within;
+use lock_core::driver::{Release, Renewal};
+
+use crate::cluster::{slot, start};
+use crate::server::{claim, granted, raw_at, run_within};
+
+const LIMIT: Duration = Duration::from_secs(90);
+const SOON: Duration = Duration::from_secs(5);
+const TTL: Duration = Duration::from_secs(20);
+const LAYOUTS: [&str; 4] = ["", "?fair=true&grace=60s", "?layout=redisson", "?layout=redisson&fenced=1"];
+
+/// How far the slot has moved when the lock is released.
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    Begun,
+    LockMoved,
+    AllButLockMoved,
+}
+
+/// The keys of a lock are at two members then.
+pub(crate) fn a_held_lock_is_renewed_and_released_while_its_slot_moves() {
+    run_within(LIMIT, async {
+        let cluster = start();
+        let (slot, mut round) = (slot("n"), 0);
+        for layout in LAYOUTS {
+            let client = lock_redis::connect(&cluster.url(layout)).await.unwrap();
+            let other = lock_redis::connect(&cluster.url(layout)).await.unwrap();
+            for stage in [Stage::Begun, Stage::LockMoved, Stage::AllButLockMoved] {
+                round += 1;
+                let what = format!("{layout:?}, {stage:?}");
+                let from = cluster.primary_of(slot, 0).unwrap();
+                let to = (from + 1) % 3;
+                let mut holder = claim(&client, "n", 20_000);
+                granted(&mut holder).await;
+                // The keys of a fair lock's queue are there.
+                let mut waiter = claim(&other, "n", 20_000);
+                drop(waiter.attempt().await.unwrap());
+                waiter.listen().await.unwrap();
+                cluster.begin_to_move(slot, from, to).unwrap();
+                for key in cluster.keys_of(slot, from).unwrap() {
+                    if (key == "n") == matches!(stage, Stage::LockMoved) && !matches!(stage, Stage::Begun) {
+                        cluster.move_key(&key, from, to).unwrap();
+                    }
+                }
+                let renewed = holder.renew(TTL).await;
+                assert!(matches!(renewed, Ok(Renewal::Held { .. })), "{what}: {renewed:?}");
+                let released = holder.release().await;
+                assert!(matches!(released, Ok(Release::Released { .. })), "{what}: {released:?}");
+                let at = raw_at(cluster.members()[from].url()).await.ask::<Vec<String>>(&["KEYS", "n"]).await;
+                assert!(at.is_empty(), "{what}");
+                within(&format!("{what}: the waiter is told"), SOON, waiter.changed()).await;
+                for key in cluster.keys_of(slot, from).unwrap() {
+                    cluster.move_key(&key, from, to).unwrap();
+                }
+                cluster.end_to_move(slot, from, to).unwrap();
+                granted(&mut waiter).await;
+                waiter.release().await.unwrap();
+            }
+        }
+        assert_eq!(round, 12);
+    });
+}
