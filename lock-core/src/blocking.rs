@@ -58,7 +58,7 @@ pub fn blocking_open(
 }
 
 /// The calls for threads without async. They panic inside async code. If no thread runs the runtime that the client
-/// lives on, they wait until one does.
+/// lives on, they end with an error that says so.
 impl Client {
     /// Does the same as [`Client::check`], for threads without async.
     ///
@@ -114,7 +114,7 @@ impl Client {
 }
 
 /// The calls for threads without async. They panic inside async code. If no thread runs the runtime that the client
-/// lives on, they wait until one does.
+/// lives on, they end with an error that says so.
 impl Lock {
     /// Does the same as [`Lock::acquire`], for threads without async.
     ///
@@ -217,7 +217,7 @@ fn finish<T>(guard: Guard, work: impl FnOnce(&Guard) -> T) -> Result<T> {
 }
 
 /// The calls for threads without async. They panic inside async code. If no thread runs the runtime that the client
-/// lives on, they wait until one does.
+/// lives on, they end with an error that says so.
 impl Guard {
     /// Waits until the lock is lost, at most for `limit`. Returns the reason, or `None` if the lock is still held.
     ///
@@ -257,7 +257,7 @@ impl Guard {
 }
 
 /// The calls for threads without async. They panic inside async code. If no thread runs the runtime that the first
-/// lock's client lives on, they wait until one does.
+/// lock's client lives on, they end with an error that says so.
 impl MultiLock {
     /// Does the same as [`MultiLock::acquire`], for threads without async.
     ///
@@ -308,7 +308,7 @@ impl MultiLock {
 }
 
 /// The calls for threads without async. They panic inside async code. If no thread runs the runtime that the first
-/// lock's client lives on, they wait until one does.
+/// lock's client lives on, they end with an error that says so.
 impl MultiGuard {
     /// Waits until one of the locks is lost, at most for `limit`. Returns its name and the reason, or `None` if all are
     /// still held.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +19,7 @@ use crate::lock::builder::LockBuilder;
 use crate::name::Name;
 use crate::options::Options;
 use crate::owner::Label;
+use crate::process::Shares;
 
 /// A connection to a lock server. Cheap to clone.
 ///
@@ -37,8 +37,8 @@ use crate::owner::Label;
 /// ```
 #[derive(Clone)]
 pub struct Client {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) home: Arc<Home>,
+    pub(crate) shared: Shares<Shared>,
+    pub(crate) home: Shares<Home>,
 }
 
 impl Client {
@@ -49,7 +49,7 @@ impl Client {
 
     /// Returns what the backend guarantees and can do, as found on the connected server.
     pub fn info(&self) -> Arc<Info> {
-        self.shared.driver.info()
+        self.shared.info()
     }
 
     /// Checks whether the server can be reached, has what locks need, and grants this client the necessary rights.
@@ -66,7 +66,7 @@ impl Client {
     pub async fn check(&self) -> Result<Vec<Finding>> {
         let driver = self.shared.driver.clone();
         let patience = self.shared.patience_for(DEFAULT_TTL);
-        let outcome = self.home.run(async move { driver.check(patience).await }).await;
+        let outcome = self.run_at_home(patience, async move { driver.check(patience).await }).await;
         outcome.map_err(|e| self.shared.at("check", None, e))
     }
 
@@ -88,7 +88,7 @@ impl Client {
     pub async fn list(&self, beginning: &str) -> Result<Vec<(Name, Inspection)>> {
         let (driver, beginning) = (self.shared.driver.clone(), beginning.to_owned());
         let patience = self.shared.patience_for(DEFAULT_TTL);
-        let names = self.home.run(async move { driver.names(&beginning, patience).await }).await;
+        let names = self.run_at_home(patience, async move { driver.names(&beginning, patience).await }).await;
         let names: BTreeSet<Name> = names.map_err(|e| self.shared.at("list", None, e))?.into_iter().collect();
         let mut locks = Vec::new();
         for name in names {
@@ -121,7 +121,7 @@ impl Client {
     pub async fn init(&self) -> Result<String> {
         let driver = self.shared.driver.clone();
         let patience = self.shared.patience_for(DEFAULT_TTL);
-        let outcome = self.home.run(async move { driver.init(patience).await }).await;
+        let outcome = self.run_at_home(patience, async move { driver.init(patience).await }).await;
         outcome.map_err(|e| self.shared.at("init", None, e))
     }
 
@@ -142,8 +142,8 @@ impl Client {
         }
         self.shared.close();
         let clock = &self.shared.clock;
-        let empty = pin!(clock.until(clock.now() + limit, task_count.wait_until_empty()));
-        self.home.within(empty).await;
+        let empty = clock.until(clock.now() + limit, task_count.wait_until_empty());
+        let _: std::result::Result<_, _> = self.home.here(empty).await;
         task_count.count()
     }
 
@@ -177,10 +177,12 @@ impl Client {
 
     pub(crate) fn start(driver: Arc<dyn Driver>, options: Options, home: Home, clock: Clock) -> Client {
         let Options { random, label, patience, observer, .. } = options;
-        let events = Arc::new(Events::new(driver.info().backend, observer, &clock));
+        let info_when_opened = driver.info();
+        let events = Arc::new(Events::new(info_when_opened.backend, observer, &clock));
         let task_count = home.task_count().clone();
         let shared = Shared {
             driver,
+            info_when_opened,
             local_queues: Arc::new(LocalQueues::new(clock.clone())),
             suspend_watch: SuspendWatch::start(home.handle(), task_count, clock.clone(), events.clone()),
             clock,
@@ -191,7 +193,15 @@ impl Client {
             patience,
             closing: watch::Sender::new(false),
         };
-        Client { shared: Arc::new(shared), home: Arc::new(home) }
+        Client { shared: Shares::new(shared), home: Shares::new(home) }
+    }
+
+    async fn run_at_home<T: Send + 'static>(
+        &self,
+        patience: Duration,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        self.home.run(&self.shared.clock, patience, work).await
     }
 }
 
@@ -199,12 +209,12 @@ impl fmt::Debug for Client {
     /// One line: which server it is, how many claims the client has there, and of how many names it has a queue.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let info = self.info();
-        f.debug_struct("Client")
-            .field("backend", &info.backend)
-            .field("server", &info.server)
-            .field("identity", &info.identity)
-            .field("claims", &self.home.task_count().count())
-            .field("queues", &self.shared.local_queues.count())
-            .finish_non_exhaustive()
+        let mut shown = f.debug_struct("Client");
+        shown.field("backend", &info.backend).field("server", &info.server).field("identity", &info.identity);
+        if !self.home.is_inherited() {
+            shown.field("claims", &self.home.task_count().count());
+            shown.field("queues", &self.shared.local_queues.count());
+        }
+        shown.finish_non_exhaustive()
     }
 }

@@ -39,6 +39,8 @@ mod process;
 mod random;
 mod reentrant;
 mod token;
+#[cfg(test)]
+mod wakes;
 
 // The last one, so that its calls are the last ones on each type's page.
 mod blocking;

@@ -1,6 +1,5 @@
 //! How a client is opened: its runtime is looked at, its driver connects, and tries again while the server isn't up.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use crate::backoff;
 use crate::client::Client;
 use crate::clock::{Clock, Instant};
 use crate::driver::{Context, Driver};
-use crate::error::{Error, Result};
+use crate::error::{Effect, Error, Result};
 use crate::home::Home;
 use crate::human_duration::HumanDuration;
 use crate::life::LONGEST_PATIENCE;
@@ -62,12 +61,13 @@ impl Options {
             let context = Context { clock: clock.clone(), random: self.random.clone(), patience };
             // Boxed: a driver's own futures nest deeply, and a program that can open several backends would not compile
             // without the box (the compiler limits the depth of types).
-            let error = match home.run(Box::pin(connect(context))).await {
+            let error = match home.run(&clock, patience, Box::pin(connect(context))).await {
                 Ok(driver) => break driver,
                 Err(error) => error,
             };
             let pause = tries.failed(error).map_err(|e| e.at(backend, server, "connect", None))?;
-            home.within(pin!(clock.sleep(pause))).await;
+            let paused = home.here(clock.sleep(pause)).await;
+            paused.map_err(|why| home.unanswered(why, Effect::NotApplied))?;
         };
         Ok(Client::start(Arc::new(driver), self, home, clock))
     }

@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::watch;
 
-use crate::error::Result;
+use crate::error::{Effect, Error, Result};
 use crate::guard::Hold;
 use crate::name::Name;
+use crate::process::Shares;
 
 /// An owner that may enter a lock again while it holds the lock: a job, a call tree, a request.
 ///
@@ -32,8 +33,8 @@ use crate::name::Name;
 /// assert_eq!(inner.token(), outer.token());
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Default)]
-pub struct Reentrant(Arc<Holds>);
+#[derive(Clone)]
+pub struct Reentrant(Shares<Holds>);
 
 #[derive(Default)]
 struct Holds {
@@ -48,7 +49,7 @@ pub(crate) type Place = (usize, Name);
 impl Reentrant {
     /// Makes a new owner, different from all others.
     pub fn new() -> Reentrant {
-        Reentrant::default()
+        Reentrant(Shares::new(Holds::default()))
     }
 
     /// Returns what this owner holds here already; otherwise what `granted` returns, or what another task of this owner
@@ -58,6 +59,12 @@ impl Reentrant {
         place: Place,
         granted: impl Future<Output = Result<Option<Arc<Hold>>>>,
     ) -> Result<Option<Arc<Hold>>> {
+        if self.0.is_inherited() {
+            return Err(Error::unavailable(
+                Effect::NotApplied,
+                "this process is a fork of the one that made this reentrant owner; make another one in this process",
+            ));
+        }
         if let Some(hold) = self.again(&place)? {
             return Ok(Some(hold));
         }
@@ -94,11 +101,17 @@ impl Reentrant {
     }
 
     fn register(&self, place: Place, hold: Arc<Hold>) -> Arc<Hold> {
-        let registration = Registration { holds: self.0.clone(), place: place.clone() };
+        let registration = Registration { holds: Arc::clone(&self.0), place: place.clone() };
         hold.register(registration);
         self.0.held().insert(place, Arc::downgrade(&hold));
         self.0.change.send_replace(());
         hold
+    }
+}
+
+impl Default for Reentrant {
+    fn default() -> Reentrant {
+        Reentrant::new()
     }
 }
 
@@ -110,6 +123,9 @@ impl Holds {
 
 impl fmt::Debug for Reentrant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_inherited() {
+            return f.debug_set().finish_non_exhaustive();
+        }
         let held = self.0.held();
         f.debug_set().entries(held.keys().map(|(_, name)| name)).finish()
     }

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use lock_core::driver::Location;
+use lock_core::driver::{Location, PerProcess};
 use lock_core::{Client, Error, Options, Result};
 
 use crate::host::Cut;
 use crate::memory::Memory;
 
-/// The servers live as long as the process, and so does what is locked on them.
-static SERVERS: Mutex<BTreeMap<String, Memory>> = Mutex::new(BTreeMap::new());
+/// The servers live as long as the process, and so does what is locked on them. A fork has none of its parent's.
+static SERVERS: PerProcess<Mutex<BTreeMap<String, Memory>>> = PerProcess::new();
 
 const PARAMETERS: &str = "prefix, patience, connect_wait, lazy";
 
@@ -65,6 +65,6 @@ pub fn named(base: &str) -> Result<Memory> {
         }
     };
     // No code that runs under this lock can panic, so a poisoned map is complete.
-    let mut servers = SERVERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut servers = SERVERS.get().lock().unwrap_or_else(PoisonError::into_inner);
     Ok(servers.entry(base.to_owned()).or_insert_with(|| begin().called(name)).clone())
 }

@@ -3,17 +3,16 @@
 //! Calls that come while others are under way share one `WAIT`, which is about all writes before it on its connection.
 
 use std::fmt;
-use std::mem;
 use std::num::NonZeroU8;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future;
-use lock_core::driver::whole_millis;
+use lock_core::driver::{Gathered, Gathering, whole_millis};
 use lock_core::{Clock, Effect, Error, Instant, Result};
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Pipeline, RedisError, RedisResult, Value};
-use tokio::sync::oneshot;
+use tokio::sync::{Mutex, oneshot};
 
 use crate::calls::{Way, unsent};
 use crate::errors;
@@ -26,14 +25,9 @@ pub(crate) struct AcknowledgedCalls {
     wanted: NonZeroU8,
     /// How many replicas were attached when the connection was opened, if the server told.
     attached: Option<u32>,
-    queue: Mutex<Queue>,
-}
-
-#[derive(Debug, Default)]
-struct Queue {
-    calls: Vec<Queued>,
-    /// A task sends what is in the queue.
-    is_sent: bool,
+    queue: Gathering<Queued>,
+    /// Held while calls are sent, until it is known which replicas have what they wrote.
+    turn: Mutex<()>,
 }
 
 #[derive(Debug)]
@@ -123,8 +117,8 @@ impl AcknowledgedCalls {
         // It waits for none, and is answered at once.
         let tried: RedisResult<Value> = redis::cmd("WAIT").arg(0).arg(1).query_async(&mut connection).await;
         tried.map_err(|e| without_wait(wanted, e))?;
-        let (clock, queue) = (clock.clone(), Mutex::default());
-        Ok(Arc::new(AcknowledgedCalls { connection, clock, wanted, attached, queue }))
+        let (clock, queue, turn) = (clock.clone(), Gathering::default(), Mutex::default());
+        Ok(Arc::new(AcknowledgedCalls { connection, clock, wanted, attached, queue, turn }))
     }
 
     /// Checks that enough replicas were attached when the connection was opened, if that is known.
@@ -171,33 +165,20 @@ impl AcknowledgedCalls {
         copies: Option<Copies>,
     ) -> RedisResult<Value> {
         let (reply, answer) = oneshot::channel();
-        let is_sent = {
-            let mut queue = self.queue();
-            queue.calls.push(Queued { command: command.clone(), way, reply, copies });
-            mem::replace(&mut queue.is_sent, true)
-        };
-        if !is_sent {
-            tokio::spawn(self.clone().send_all());
+        if let Some(first) = self.queue.add(Queued { command: command.clone(), way, reply, copies }) {
+            tokio::spawn(self.clone().send_all(first));
         }
         answer.await.unwrap_or_else(|_| Err(unsent()))
     }
 
-    /// Sends what is queued, until nothing is. Yields once before, so that every task that is ready to run can queue its
-    /// own.
-    async fn send_all(self: Arc<Self>) {
-        tokio::task::yield_now().await;
-        while let Some(calls) = self.next() {
+    /// Sends the calls that have come until those before them are done, and still wait for an answer.
+    async fn send_all(self: Arc<Self>, gathered: Gathered<Queued>) {
+        let _turn = self.turn.lock().await;
+        let mut calls = gathered.all().await;
+        calls.retain(|call| !call.reply.is_closed());
+        if !calls.is_empty() {
             self.send_together(calls).await;
         }
-    }
-
-    /// Returns the calls that still wait for an answer. `None` if there are none: the next call has to start a task.
-    fn next(&self) -> Option<Vec<Queued>> {
-        let mut queue = self.queue();
-        let mut calls = mem::take(&mut queue.calls);
-        calls.retain(|call| !call.reply.is_closed());
-        queue.is_sent = !calls.is_empty();
-        queue.is_sent.then_some(calls)
     }
 
     async fn send_together(&self, calls: Vec<Queued>) {
@@ -250,11 +231,6 @@ impl AcknowledgedCalls {
                 replicas = self.ask_replicas(Some(until)).await;
             }
         }
-    }
-
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        // Nothing that can panic runs under this lock.
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

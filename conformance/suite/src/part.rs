@@ -2,6 +2,8 @@
 //! the program `lock`. It prints a line for each thing that it sees.
 
 #[cfg(unix)]
+mod busy;
+#[cfg(unix)]
 mod forked;
 #[cfg(unix)]
 mod stopped;
@@ -20,6 +22,8 @@ use crate::verdict::Verdict;
 const ORDER: &str = "LOCK_TEST_PART";
 /// The first line of a process: it holds the lock, with this token.
 const HOLDS: &str = "holds with token ";
+/// How often [`Part::ForksBusy`] forks.
+pub(crate) const BUSY_FORKS: usize = 40;
 /// How long a process may take for its next line.
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -42,14 +46,17 @@ pub(crate) enum Part {
     Forks,
     /// Forks while it holds, inside a runtime that the child continues with.
     ForksInside,
+    /// Forks again and again while other threads use the same client.
+    ForksBusy,
 }
 
 impl Part {
-    const ALL: [(&'static str, Part); 4] = [
+    const ALL: [(&'static str, Part); 5] = [
         ("late", Part::Late),
         ("waits", Part::Waits),
         ("forks", Part::Forks),
         ("forks-inside", Part::ForksInside),
+        ("forks-busy", Part::ForksBusy),
     ];
 
     fn as_str(self) -> &'static str {
@@ -81,6 +88,7 @@ impl Order {
             Part::Waits => crate::runtime::block_on(stopped::waits(self, harness)),
             Part::Forks => forked::forks(self, harness),
             Part::ForksInside => forked::forks_inside(self, harness),
+            Part::ForksBusy => busy::forks(self, harness),
         }
         Verdict::Passed
     }

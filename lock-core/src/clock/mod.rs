@@ -3,6 +3,7 @@
 mod instant;
 mod sleep;
 mod timer_queue;
+mod watchdog;
 
 use std::fmt;
 use std::pin::Pin;
@@ -100,6 +101,11 @@ impl Clock {
         let Parts { time, timers, jumps, .. } = &*self.0;
         let queue = Some(TimerQueue::start(runtime, self.clone()));
         Clock(Arc::new(Parts { time: time.clone(), timers: *timers, jumps: jumps.clone(), queue }))
+    }
+
+    /// Returns whether only a simulation or a test moves this clock.
+    pub(crate) fn is_simulated(&self) -> bool {
+        matches!(self.0.timers, Timers::OfTheTime)
     }
 
     /// Makes a timer if the clock's timers are tokio's. Panics, as tokio does, if the runtime has none.

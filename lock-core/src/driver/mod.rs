@@ -49,7 +49,7 @@ pub use crate::location::{
 };
 pub use crate::name::{Prefix, RESERVED_SUFFIX};
 pub use crate::period::UnixTime;
-pub use crate::process::Process;
+pub use crate::process::{PerProcess, Process};
 pub use crate::random::RandomSource;
 pub use answer::{Attempt, Busy, Grant, Inspection, Release, Renewal, Revoked, Succession, Watched};
 pub use call::Call;

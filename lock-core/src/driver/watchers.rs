@@ -101,6 +101,7 @@ mod tests {
 
     use super::*;
     use crate::random::Random;
+    use crate::wakes::Wakes;
 
     fn is_woken(watching: &Subscription) -> bool {
         let mut context = Context::from_waker(Waker::noop());
@@ -137,6 +138,19 @@ mod tests {
             wake(&watchers);
             task.await.unwrap();
         }
+    }
+
+    #[test]
+    fn a_revoke_wakes_the_task_that_has_polled_last() {
+        let (watchers, owner) = (Watchers::default(), owner());
+        let watching = watchers.watch(owner);
+        let mut woken = pin!(watching.woken());
+        let wakes: [Arc<Wakes>; 3] = Default::default();
+        for polls in &wakes {
+            polls.poll(|context| woken.as_mut().poll(context));
+        }
+        watchers.wake(owner);
+        assert_eq!(wakes.each_ref().map(|polls| polls.count()), [0, 0, 1]);
     }
 
     #[test]

@@ -10,15 +10,16 @@ use tokio::sync::oneshot::error::TryRecvError;
 
 use crate::clock::Instant;
 use crate::ending::{Completion, Ending, LossReason};
-use crate::error::{Error, Result};
-use crate::home::{CallerPolled, Home};
+use crate::error::{Effect, Error, Result};
+use crate::home::{CallerPolled, Home, Unanswered};
 use crate::life::{Command, GivenUp, Granted, Shared, Terms, Validity};
+use crate::process::Shares;
 
 /// A held lock. The last guard that drops it releases the lock.
 pub(crate) struct Hold {
     pub(super) terms: Arc<Terms>,
     pub(super) granted: Granted,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Shares<Shared>,
     /// The answer to a renewal that no caller waits for.
     background_renewal: Mutex<Option<oneshot::Receiver<Result<Duration>>>>,
     claim_future: Arc<CallerPolled>,
@@ -26,7 +27,7 @@ pub(crate) struct Hold {
     registration: OnceLock<Box<dyn Any + Send + Sync>>,
     // Last field, dropped last: a dedicated client's last guard first tells its claim to leave, and then waits for
     // that.
-    pub(super) home: Arc<Home>,
+    pub(super) home: Shares<Home>,
 }
 
 impl Hold {
@@ -34,8 +35,8 @@ impl Hold {
         terms: Arc<Terms>,
         granted: Granted,
         claim_future: Arc<CallerPolled>,
-        shared: Arc<Shared>,
-        home: Arc<Home>,
+        shared: Shares<Shared>,
+        home: Shares<Home>,
     ) -> Hold {
         Hold {
             terms,
@@ -66,20 +67,19 @@ impl Hold {
         }
     }
 
+    /// Waits for the loss that the claim tells, or for the deadline: the claim tells nothing while the client's runtime
+    /// stands still.
     pub(super) async fn lost(&self) -> LossReason {
-        if self.home.is_inherited() {
-            return LossReason::RuntimeEnded;
-        }
-        self.granted.grip.lost().await
+        self.at_risk(Duration::ZERO).await
     }
 
     pub(super) async fn at_risk(&self, before: Duration) -> LossReason {
         let (clock, grip) = (&self.shared.clock, &self.granted.grip);
-        let watch = pin!(async {
+        let watch = self.home.here(async {
             loop {
                 // Made before the look, so that it misses nothing that is told from here on.
                 let told = grip.told();
-                if self.home.is_inherited() || grip.is_cut() {
+                if grip.is_cut() {
                     return grip.validity().lost.unwrap_or(LossReason::RuntimeEnded);
                 }
                 let Validity { valid_until, at_end, lost } = grip.validity();
@@ -94,7 +94,7 @@ impl Hold {
                 }
             }
         });
-        self.home.within(watch).await
+        watch.await.unwrap_or(LossReason::RuntimeEnded)
     }
 
     pub(super) async fn renew(&self, ttl: Duration) -> Result<Duration> {
@@ -109,7 +109,14 @@ impl Hold {
         if sent.is_err() || self.loss().is_some() {
             return Err(lost());
         }
-        answer.await.unwrap_or_else(|_| Err(lost()))
+        let patience = self.shared.patience_for(self.terms.ttl);
+        match self.home.answer(&self.shared.clock, patience, answer).await {
+            Ok(Ok(answer)) => answer,
+            Err(why @ Unanswered::StandsStill) if self.loss().is_none() => {
+                Err(self.home.unanswered(why, Effect::Unknown))
+            }
+            Ok(Err(_)) | Err(_) => Err(lost()),
+        }
     }
 
     /// Renews for the other guards when one of several guards goes, so that they have a whole lease before them. No
@@ -144,15 +151,12 @@ impl Hold {
 
     /// Releases the lock for the last guard.
     pub(super) async fn release(self) -> Ending {
-        if self.home.is_inherited() {
-            return Ending::Expired;
-        }
-        let (reply, answer) = oneshot::channel();
-        // If sending fails, the lock was lost before: the sender of the answer is gone, and the answer says so.
-        let ask = || drop(self.granted.grip.ask(Command::Release(reply)));
-        let answer = self.claim_future.answer(self.home.caller(), ask, answer);
-        let ending = pin!(async {
-            let mut answer = pin!(answer);
+        let home = self.home.clone();
+        let ending = home.here(async move {
+            let (reply, answer) = oneshot::channel();
+            // If sending fails, the lock was lost before: the sender of the answer is gone, and the answer says so.
+            let ask = || drop(self.granted.grip.ask(Command::Release(reply)));
+            let mut answer = pin!(self.claim_future.answer(self.home.caller(), ask, answer));
             loop {
                 let valid_until = self.validity().valid_until;
                 match self.shared.clock.until(valid_until, &mut answer).await {
@@ -163,26 +167,33 @@ impl Hold {
                 }
             }
         });
-        self.home.within(ending).await
+        ending.await.unwrap_or(Ending::Expired)
     }
 
     /// Completes the work for the only guard. A lock that was lost is not waited for longer than one call takes.
     pub(super) async fn complete(self) -> Completion {
-        if self.home.is_inherited() {
-            return Completion::Lost;
+        let (home, clock) = (self.home.clone(), self.shared.clock.clone());
+        let patience = self.shared.patience_for(self.terms.ttl);
+        let answer = home.answer(&clock, patience, async move {
+            let (reply, answer) = oneshot::channel();
+            // If sending fails, the lock was lost before: the sender of the answer is gone, and the answer says so.
+            let ask = || drop(self.granted.grip.ask(Command::Complete(reply)));
+            self.claim_future.answer(self.home.caller(), ask, answer).await
+        });
+        match answer.await {
+            Ok(Ok(given_up)) => given_up.completion(),
+            Ok(Err(_)) | Err(_) => Completion::Lost,
         }
-        let (reply, answer) = oneshot::channel();
-        // If sending fails, the lock was lost before: the sender of the answer is gone, and the answer says so.
-        let ask = || drop(self.granted.grip.ask(Command::Complete(reply)));
-        let answer = pin!(self.claim_future.answer(self.home.caller(), ask, answer));
-        self.home.within(answer).await.map_or(Completion::Lost, GivenUp::completion)
     }
 
     /// Returns why the lock is lost, if it is.
     pub(crate) fn loss(&self) -> Option<LossReason> {
+        // Asked first: in a fork, a thread of the parent may hold the lock of the tie for ever.
+        if self.home.is_inherited() {
+            return Some(LossReason::RuntimeEnded);
+        }
         let loss = self.validity().loss(self.shared.clock.now());
         loss.or_else(|| self.granted.grip.is_cut().then_some(LossReason::RuntimeEnded))
-            .or_else(|| self.home.is_inherited().then_some(LossReason::RuntimeEnded))
     }
 
     /// Returns the ttl of a renewal that the caller did not ask for; `None` for a fixed lease.
@@ -197,13 +208,5 @@ impl Hold {
 
     pub(super) fn at(&self, operation: &'static str, error: Error) -> Error {
         self.shared.at(operation, Some(&self.terms.name), error)
-    }
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        if self.home.is_inherited() {
-            self.granted.grip.forget();
-        }
     }
 }

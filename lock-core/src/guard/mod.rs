@@ -4,6 +4,7 @@ mod hold;
 mod protect;
 
 use std::fmt;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::home::Home;
 use crate::name::Name;
 use crate::owner::Owner;
+use crate::process::Shares;
 use crate::token::FencingToken;
 
 pub(crate) use hold::Hold;
@@ -170,9 +172,7 @@ impl Guard {
     ///
     /// If this future is dropped, the release goes on in the background.
     pub async fn release(mut self) -> Ending {
-        // Only `release` and `drop` take it, and both end the guard.
-        let Some(hold) = self.hold.take() else { return Ending::Expired };
-        hold.granted.holds.remove_guard();
+        let Some(hold) = self.take() else { return Ending::Expired };
         let ending = match Arc::strong_count(&hold) {
             // A task that enters at this moment has seen the lock held.
             1 => Ending::Released,
@@ -212,9 +212,7 @@ impl Guard {
 
     /// Keeps the lock to the end of its slot, if it is held once per period; otherwise releases it.
     pub(crate) async fn complete(mut self) -> Completion {
-        // Only the calls that end the guard take it.
-        let Some(hold) = self.hold.take() else { return Completion::Lost };
-        hold.granted.holds.remove_guard();
+        let Some(hold) = self.take() else { return Completion::Lost };
         match Arc::into_inner(hold) {
             Some(last) => last.complete().await,
             // A lock that is held once per period is not reentrant: it has one guard.
@@ -222,11 +220,23 @@ impl Guard {
         }
     }
 
+    /// Takes the hold out of a guard that goes. Returns `None` in a fork, which keeps it for ever: to drop it would take
+    /// locks that a thread of the parent may hold.
+    fn take(&mut self) -> Option<Arc<Hold>> {
+        let hold = self.hold.take()?;
+        if hold.home.is_inherited() {
+            mem::forget(hold);
+            return None;
+        }
+        hold.granted.holds.remove_guard();
+        Some(hold)
+    }
+
     pub(crate) fn still_held(&self) -> Result<(), LossReason> {
         self.hold().loss().map_or(Ok(()), Err)
     }
 
-    pub(crate) fn home(&self) -> &Arc<Home> {
+    pub(crate) fn home(&self) -> &Shares<Home> {
         &self.hold().home
     }
 
@@ -250,8 +260,7 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        let Some(hold) = self.hold.take() else { return };
-        hold.granted.holds.remove_guard();
+        let Some(hold) = self.take() else { return };
         if Arc::strong_count(&hold) > 1 {
             hold.renew_in_background();
         }

@@ -4,6 +4,8 @@
 //! `docs/decisions/0002` says why a claim's life is run like this and not as a task: two hand-overs between tasks cost
 //! more than a third of a round trip to a server on the same machine.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
 use std::mem;
@@ -256,7 +258,38 @@ impl Drop for PollTask {
             left => left,
         };
         drop(state);
-        drop(left);
+        drop_in_a_row(left);
+    }
+}
+
+thread_local! {
+    /// What this thread still has to drop, while it drops work that a runtime has left.
+    static ROW: RefCell<Option<VecDeque<Stage>>> = const { RefCell::new(None) };
+}
+
+/// Drops work that its runtime has left. That may wake other work of the same runtime, which is then left, too: of a
+/// thousand waiters each would be dropped inside of the one before it, until the stack is full. So they are dropped one
+/// after the other.
+fn drop_in_a_row(left: Stage) {
+    /// Ends the row, also if a drop panics.
+    struct End;
+    impl Drop for End {
+        fn drop(&mut self) {
+            drop(ROW.take());
+        }
+    }
+    // A thread that is ending has no row any more: `left` is then dropped here.
+    let is_first = ROW.try_with(|row| {
+        let mut row = row.borrow_mut();
+        let is_first = row.is_none();
+        row.get_or_insert_default().push_back(left);
+        is_first
+    });
+    if is_first == Ok(true) {
+        let _end = End;
+        while let Some(next) = ROW.with_borrow_mut(|row| row.as_mut()?.pop_front()) {
+            drop(next);
+        }
     }
 }
 

@@ -5,12 +5,14 @@ mod caller_polled;
 mod lacking;
 mod suspend;
 mod task_count;
+mod waiting;
 
-use std::pin::Pin;
-use std::sync::{Arc, mpsc};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
@@ -22,6 +24,7 @@ pub(crate) use caller_polled::{Caller, CallerPolled};
 pub(crate) use lacking::lacking;
 pub(crate) use suspend::SuspendWatch;
 pub(crate) use task_count::{CountedTask, TaskCount};
+pub(crate) use waiting::Unanswered;
 
 /// How long the drop of a dedicated client's last handle waits for pending releases.
 const LAST_WAIT: Duration = Duration::from_secs(1);
@@ -39,7 +42,7 @@ pub(crate) struct Home {
 struct Thread {
     id: ThreadId,
     stop: Option<oneshot::Sender<()>>,
-    ended: std::sync::Mutex<mpsc::Receiver<()>>,
+    ended: Mutex<mpsc::Receiver<()>>,
 }
 
 impl Home {
@@ -81,8 +84,7 @@ impl Home {
                 drop(ending);
             })
             .map_err(failed)?;
-        let thread =
-            Thread { id: thread.thread().id(), stop: Some(stop), ended: std::sync::Mutex::new(ended) };
+        let thread = Thread { id: thread.thread().id(), stop: Some(stop), ended: Mutex::new(ended) };
         Ok(Home { handle, task_count, thread: Some(thread), process: Process::this() })
     }
 
@@ -111,31 +113,46 @@ impl Home {
         }
     }
 
-    /// Runs `work` on this runtime and returns its result.
+    /// Runs `work` on this runtime and returns its result. Gives up if the runtime stands still for `patience`: work that
+    /// has not begun by then is not done later.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
+        clock: &Clock,
+        patience: Duration,
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
         self.is_here()?;
-        let done = self.handle.spawn(work).await;
-        done.map_err(|e| match e.try_into_panic() {
-            Ok(panic) => lacking(&*panic).unwrap_or_else(panicked),
-            Err(e) => runtime_ended().with_source(e),
-        })?
-    }
-
-    /// Polls `future` with this runtime's timers, whichever executor polls it.
-    pub(crate) async fn within<F: Future>(&self, mut future: Pin<&mut F>) -> F::Output {
-        std::future::poll_fn(|context| {
-            let _inside = self.handle.enter();
-            future.as_mut().poll(context)
-        })
-        .await
+        let work = Arc::new(Mutex::new(Some(Box::pin(work))));
+        let take = |work: &Mutex<Option<_>>| work.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let to_begin = work.clone();
+        let task = self.handle.spawn(async move {
+            match take(&to_begin) {
+                Some(work) => work.await,
+                None => Err(runtime_ended()), // its caller has given up: no caller reads this
+            }
+        });
+        match self.answer(clock, patience, task).await {
+            Ok(done) => done.map_err(|e| match e.try_into_panic() {
+                Ok(panic) => lacking(&*panic).unwrap_or_else(panicked),
+                Err(e) => runtime_ended().with_source(e),
+            })?,
+            Err(why @ Unanswered::StandsStill) if take(&work).is_none() => {
+                Err(self.unanswered(why, Effect::Unknown))
+            }
+            Err(why) => Err(self.unanswered(why, Effect::NotApplied)),
+        }
     }
 
     /// Blocks this thread until `future` is done. Panics inside async code.
     #[track_caller]
     pub(crate) fn wait_for<F: Future>(&self, future: F) -> F::Output {
+        // In a fork each call has its answer at once. It must not enter the parent's runtime.
+        let mut future = pin!(future);
+        if self.is_inherited()
+            && let Some(answer) = future.as_mut().now_or_never()
+        {
+            return answer;
+        }
         self.handle.block_on(future)
     }
 
@@ -157,7 +174,7 @@ impl Drop for Home {
         drop(thread.stop.take());
         // The client's own thread must not wait for itself.
         if thread::current().id() != thread.id {
-            let ended = thread.ended.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let ended = thread.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
             let _: Result<(), _> = ended.recv_timeout(LAST_WAIT + LAST_WAIT / 10);
         }
     }

@@ -253,7 +253,7 @@ fn too_slow() -> Error {
 }
 
 /// The error for a caller that has gone: no caller reads it.
-fn gone() -> Error {
+pub(super) fn gone() -> Error {
     Error::unavailable(Effect::NotApplied, "the caller went away")
 }
 

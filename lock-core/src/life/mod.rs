@@ -171,6 +171,10 @@ impl Life {
 
     /// Waits for this claim's turn, and enters.
     async fn come_in(&mut self, caller: &mut oneshot::Sender<Answer>) -> (Option<Turn>, Outcome<Box<Held>>) {
+        // It began late, because the client's runtime stood still: the caller has given up before.
+        if caller.is_closed() {
+            return (None, Outcome::Failed(enter::gone()));
+        }
         let (turn, asked) = match self.take_turn(caller).await {
             Ok(arrived) => arrived,
             Err(e) => return (None, Outcome::Failed(e)),

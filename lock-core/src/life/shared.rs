@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::clock::Clock;
-use crate::driver::Driver;
+use crate::driver::{Driver, Info};
 use crate::error::{Error, Result};
 use crate::events::Events;
 use crate::home::SuspendWatch;
@@ -20,6 +20,8 @@ use crate::random::Random;
 /// What the lives of one client share. They don't hold the client's home, because that waits for them.
 pub(crate) struct Shared {
     pub(crate) driver: Arc<dyn Driver>,
+    /// What a fork is told of the driver, which must not be asked there.
+    pub(crate) info_when_opened: Arc<Info>,
     pub(crate) clock: Clock,
     pub(crate) random: Random,
     pub(crate) local_queues: Arc<LocalQueues>,
@@ -34,6 +36,14 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Returns what the backend guarantees and can do.
+    pub(crate) fn info(&self) -> Arc<Info> {
+        match self.process.is_another() {
+            true => self.info_when_opened.clone(),
+            false => self.driver.info(),
+        }
+    }
+
     /// Returns how long one request may take: a third of the ttl, within 100 ms and 5 s, so that a renewal has several
     /// tries.
     pub(crate) fn patience_for(&self, ttl: Duration) -> Duration {
@@ -42,7 +52,7 @@ impl Shared {
 
     /// Returns `ttl` if the backend allows it.
     pub(crate) fn check_ttl(&self, ttl: Duration) -> Result<Duration> {
-        let info = self.driver.info();
+        let info = self.info();
         let (min, max) = (info.min_ttl, info.max_ttl);
         if ttl < min || ttl > max {
             return Err(Error::invalid(format!(
@@ -58,7 +68,7 @@ impl Shared {
 
     /// Returns the ttl nearest to `ttl` that the backend allows.
     pub(crate) fn nearest_ttl(&self, ttl: Duration) -> Duration {
-        let info = self.driver.info();
+        let info = self.info();
         let ttl = ttl.clamp(info.min_ttl, info.max_ttl);
         self.suspend_watch.notice_within(ttl);
         ttl
@@ -81,7 +91,7 @@ impl Shared {
 
     /// Adds to an error where it happened.
     pub(crate) fn at(&self, operation: &'static str, name: Option<&Name>, error: Error) -> Error {
-        let info = self.driver.info();
+        let info = self.info();
         error.at(info.backend, &info.server, operation, name)
     }
 }

@@ -12,7 +12,6 @@ use tokio::task::coop::cooperative;
 
 use super::order::Command;
 use super::validity::Validity;
-use crate::ending::LossReason;
 
 /// What tells the guard until when its lock is certain. When it is dropped, no claim keeps the lock any more.
 #[derive(Debug)]
@@ -25,11 +24,7 @@ pub(super) struct Orders(Arc<Tie>);
 
 /// The guard's end of the tie. When it is dropped, the claim releases the lock.
 #[derive(Debug)]
-pub(crate) struct Grip {
-    tie: Arc<Tie>,
-    /// Whether its end tells the claim nothing.
-    is_forgotten: bool,
-}
+pub(crate) struct Grip(Arc<Tie>);
 
 #[derive(Debug)]
 struct Tie {
@@ -76,7 +71,7 @@ impl Teller {
 
     /// Returns the other ends, for the claim and its one guard.
     pub(super) fn ends(&self) -> (Orders, Grip) {
-        (Orders(self.0.clone()), Grip { tie: self.0.clone(), is_forgotten: false })
+        (Orders(self.0.clone()), Grip(self.0.clone()))
     }
 
     /// Returns what was told last.
@@ -145,7 +140,7 @@ pub(crate) struct NotTaken;
 impl Grip {
     /// Asks the claim. A command that is not read is dropped, and with it what its answer was to be sent to.
     pub(crate) fn ask(&self, command: Command) -> Result<(), NotTaken> {
-        let mut state = self.tie.state();
+        let mut state = self.0.state();
         if state.takes_orders == End::Gone {
             drop(state);
             drop(command);
@@ -162,55 +157,28 @@ impl Grip {
 
     /// Returns what the claim has told last.
     pub(crate) fn validity(&self) -> Validity {
-        self.tie.state().validity
+        self.0.state().validity
     }
 
     /// Returns whether no claim keeps the lock any more.
     pub(crate) fn is_cut(&self) -> bool {
-        self.tie.state().claim == End::Gone
-    }
-
-    /// Waits for the loss that the claim tells; [`RuntimeEnded`](LossReason::RuntimeEnded) if no claim tells it any
-    /// more. Cancel safe.
-    pub(crate) async fn lost(&self) -> LossReason {
-        loop {
-            // Made before the look, so that it misses nothing that is told from here on.
-            let told = self.tie.told.notified();
-            if let Some(lost) = self.told_loss() {
-                return lost;
-            }
-            told.await;
-        }
+        self.0.state().claim == End::Gone
     }
 
     /// Resolves when the claim has told something since this call. Cancel safe.
     pub(crate) fn told(&self) -> impl Future<Output = ()> {
-        self.tie.told.notified()
-    }
-
-    /// Makes its end tell the claim nothing. For a fork: a lock of the runtime may be held there for ever, by a thread that
-    /// stayed with the parent.
-    pub(crate) fn forget(&mut self) {
-        self.is_forgotten = true;
+        self.0.told.notified()
     }
 
     /// Marks that a user has the guard.
     pub(crate) fn mark_handed_over(&self) {
-        self.tie.state().handed_over = true;
-    }
-
-    fn told_loss(&self) -> Option<LossReason> {
-        let state = self.tie.state();
-        state.validity.lost.or_else(|| (state.claim == End::Gone).then_some(LossReason::RuntimeEnded))
+        self.0.state().handed_over = true;
     }
 }
 
 impl Drop for Grip {
     fn drop(&mut self) {
-        if self.is_forgotten {
-            return;
-        }
-        let mut state = self.tie.state();
+        let mut state = self.0.state();
         state.guard = End::Gone;
         let waits = state.waits.take();
         drop(state);
@@ -230,14 +198,14 @@ impl Tie {
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::Wake;
     use std::time::Duration;
 
     use tokio::sync::oneshot;
 
     use super::*;
     use crate::clock::Instant;
+    use crate::ending::LossReason;
+    use crate::wakes::Wakes;
 
     fn valid_until(secs: u64) -> Validity {
         Validity::new(Instant::from_origin(Duration::from_secs(secs)), None)
@@ -276,30 +244,17 @@ mod tests {
         assert_eq!(claim.await.unwrap(), (true, true));
     }
 
-    /// Counts how often it is woken.
-    #[derive(Default)]
-    struct Wakes(AtomicUsize);
-
-    impl Wake for Wakes {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
     #[test]
-    fn the_end_of_a_grip_that_is_forgotten_wakes_no_claim() {
-        for (forgets, woken) in [(false, 1), (true, 0)] {
-            let teller = Teller::new(valid_until(1));
-            let (mut orders, mut grip) = teller.ends();
-            let wakes = Arc::new(Wakes::default());
-            let mut claim = pin!(orders.next());
-            assert!(claim.as_mut().poll(&mut Context::from_waker(&wakes.clone().into())).is_pending());
-            if forgets {
-                grip.forget();
-            }
-            drop(grip);
-            assert_eq!(wakes.0.load(Ordering::Relaxed), woken);
+    fn an_order_wakes_the_task_that_has_polled_the_claim_last() {
+        let teller = Teller::new(valid_until(1));
+        let (mut orders, grip) = teller.ends();
+        let wakes: [Arc<Wakes>; 3] = Default::default();
+        let mut next = pin!(orders.next());
+        for woken in &wakes {
+            woken.poll(|context| next.as_mut().poll(context));
         }
+        drop(grip);
+        assert_eq!(wakes.each_ref().map(|woken| woken.count()), [0, 0, 1]);
     }
 
     #[tokio::test]
@@ -315,27 +270,20 @@ mod tests {
         assert!(answer.await.is_err());
     }
 
-    #[tokio::test]
-    async fn the_guard_learns_what_the_claim_tells_and_that_it_is_gone() {
+    #[test]
+    fn the_guard_learns_what_the_claim_tells_and_that_it_is_gone() {
         let teller = Teller::new(valid_until(1));
         let (_orders, grip) = teller.ends();
-        let (mut told, mut lost) = (pin!(grip.told()), pin!(grip.lost()));
-        assert!(poll(told.as_mut()).is_pending() && poll(lost.as_mut()).is_pending());
-        teller.tell(valid_until(2));
-        assert!(poll(told.as_mut()).is_ready() && poll(lost.as_mut()).is_pending());
+        let told = || Box::pin(grip.told());
+        let (mut first, mut second) = (told(), told());
+        assert!(poll(first.as_mut()).is_pending() && poll(second.as_mut()).is_pending());
+        teller.tell(Validity { lost: Some(LossReason::Revoked), ..valid_until(2) });
+        assert!(poll(first.as_mut()).is_ready() && poll(second.as_mut()).is_ready());
         assert_eq!(grip.validity().valid_until, valid_until(2).valid_until);
-        assert!(!grip.is_cut());
+        let mut end = told();
+        assert!(!grip.is_cut() && poll(end.as_mut()).is_pending());
         drop(teller);
-        assert_eq!(lost.await, LossReason::RuntimeEnded);
-        assert!(grip.is_cut());
-    }
-
-    #[tokio::test]
-    async fn what_was_lost_keeps_its_reason_when_the_claim_has_gone() {
-        let teller = Teller::new(valid_until(1));
-        let (_orders, grip) = teller.ends();
-        teller.tell(Validity { lost: Some(LossReason::Revoked), ..valid_until(1) });
-        drop(teller);
-        assert_eq!(grip.lost().await, LossReason::Revoked);
+        assert!(grip.is_cut() && poll(end.as_mut()).is_ready());
+        assert_eq!(grip.validity().lost, Some(LossReason::Revoked), "what was lost keeps its reason");
     }
 }

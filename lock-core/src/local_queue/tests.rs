@@ -74,6 +74,34 @@ async fn nothing_is_kept_of_a_name_whose_last_waiter_gives_up() {
     assert_eq!(queues.names().queues.len(), 0);
 }
 
+/// Names that are in use, that come back in time and that are forgotten, one of each at a time. Each name has one turn.
+#[tokio::test]
+async fn a_queue_in_use_is_not_swept() {
+    let time = ManualClock::default();
+    let queues = queues_at(&time);
+    let name = |n: u32| Name::new(format!("n{n}")).unwrap();
+    let mut turns = Vec::new();
+    for n in 0..100 {
+        // Kept for its streak, and then in use again, when the time of the streak is over.
+        enter(&queues, &name(n)).await.released(Some(true));
+        turns.push(enter(&queues, &name(n)).await);
+        enter(&queues, &name(1000 + n)).await.released(Some(true));
+        time.advance(PASS_PAUSE / 3);
+        for held in n.saturating_sub(9)..=n {
+            let joined = queues.join(&name(held), || None);
+            assert!(matches!(joined, Joined::Waits(_)), "n{held} has two turns");
+        }
+        if n >= 9 {
+            drop(turns.remove(0));
+        }
+    }
+    time.advance(PASS_PAUSE);
+    drop((turns, enter(&queues, &Name::new("last").unwrap()).await));
+    time.advance(PASS_PAUSE);
+    drop(enter(&queues, &Name::new("last").unwrap()).await);
+    assert_eq!(queues.names().queues.len(), 0);
+}
+
 /// Whether another client was seen to hold the lock before the streak.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Before {

@@ -10,9 +10,9 @@ use super::Lock;
 use crate::driver::{Inspection, Queueing};
 use crate::error::{Effect, Error, Result};
 use crate::guard::Hold;
-use crate::home::{Caller, CallerPolled, runtime_ended};
+use crate::home::{Caller, CallerPolled, Unanswered, runtime_ended};
 use crate::human_duration::HumanDuration;
-use crate::life::{Answer, Life, Outcome};
+use crate::life::{Answer, LONGEST_PATIENCE, Life, Outcome};
 use crate::local_queue::{FIRST_ANSWER, Seen};
 
 /// How long a caller whose wait has run out asks the server for the holder, where no attempt has shown it.
@@ -33,24 +33,34 @@ impl Lock {
     pub(super) async fn acquire_anew(&self) -> Result<Arc<Hold>> {
         let claim = self.claim(Queueing::Queued)?;
         let outcome = match self.wait {
-            None => self.granted(claim).await,
+            // Waits for ever if it has to, but not for a runtime that stands still.
+            None => self.granted(LONGEST_PATIENCE, claim).await,
             Some(wait) => self.in_time(wait, claim).await,
         };
-        match outcome {
+        match self.answered(outcome)? {
             Outcome::Granted(hold) => Ok(hold),
             Outcome::Failed(error) => Err(error),
             // A claim that waits is refused only when its wait is over. Boxed because it is rarely needed: without the
             // box, every acquisition would carry this future.
-            Outcome::NotGranted(seen) => Err(self.at("acquire", Box::pin(self.out_of_time(seen)).await)),
+            Outcome::NotGranted(seen) => {
+                let error = Box::pin(async {
+                    let error = self.out_of_time(seen).await;
+                    self.home.explain(&self.shared.clock, error).await
+                });
+                Err(self.at("acquire", error.await))
+            }
         }
     }
 
     /// Attempts once; returns `None` if another owner holds the lock.
     pub(super) async fn try_anew(&self) -> Result<Option<Arc<Hold>>> {
-        match self.granted(self.claim(Queueing::No)?).await {
+        let patience = self.shared.patience_for(self.terms.ttl);
+        let outcome = self.granted(patience, self.claim(Queueing::No)?).await;
+        match self.answered(outcome)? {
             Outcome::Granted(hold) => Ok(Some(hold)),
             Outcome::NotGranted(_) => Ok(None),
-            Outcome::Failed(error) => Err(error),
+            // Boxed, as above.
+            Outcome::Failed(error) => Err(Box::pin(self.home.explain(&self.shared.clock, error)).await),
         }
     }
 
@@ -66,7 +76,7 @@ impl Lock {
         let wait_ends = self.wait.map(|wait| shared.clock.now() + wait);
         let (reply, answer) = oneshot::channel();
         let counted = home.task_count().enter();
-        let life = Box::new(Life::new(shared.clone(), counted, terms.clone(), waits, wait_ends));
+        let life = Box::new(Life::new(Arc::clone(shared), counted, terms.clone(), waits, wait_ends));
         Ok(Claimed {
             caller: home.caller(),
             claim_future: CallerPolled::new(home.handle(), life.live(reply)),
@@ -74,8 +84,13 @@ impl Lock {
         })
     }
 
+    /// Waits for the answer to a claim, as long as the client's runtime does not stand still for `patience`.
+    async fn granted(&self, patience: Duration, claim: Claimed) -> Result<Outcome<Arc<Hold>>, Unanswered> {
+        self.home.answer(&self.shared.clock, patience, self.answer(claim)).await
+    }
+
     /// Waits for the answer to a claim. If this future is dropped, the claim leaves by itself.
-    async fn granted(&self, Claimed { caller, claim_future, answer }: Claimed) -> Outcome<Arc<Hold>> {
+    async fn answer(&self, Claimed { caller, claim_future, answer }: Claimed) -> Outcome<Arc<Hold>> {
         let Lock { shared, home, terms, .. } = self;
         match claim_future.answer(caller, || (), answer).await {
             Err(_gone) => Outcome::Failed(self.at("acquire", runtime_ended())),
@@ -88,13 +103,13 @@ impl Lock {
 
     /// Returns the answer if it comes within `wait`. If there has been no answer of the server yet, waits up to
     /// [`FIRST_ANSWER`].
-    async fn in_time(&self, wait: Duration, claim: Claimed) -> Outcome<Arc<Hold>> {
+    async fn in_time(&self, wait: Duration, claim: Claimed) -> Result<Outcome<Arc<Hold>>, Unanswered> {
         let clock = &self.shared.clock;
         // Read while the claim still has its place in the local queue.
         let began = clock.now();
-        let mut answer = pin!(self.granted(claim));
         let seen = || self.shared.local_queues.seen_since(began, &self.terms.name);
-        let answered = pin!(async {
+        let answered = self.home.here(async {
+            let mut answer = pin!(self.answer(claim));
             let outcome = clock.until(began + wait, &mut answer).await;
             let unheard = || matches!(seen(), Seen::Nothing | Seen::HeldBefore);
             if outcome.is_none() && wait < FIRST_ANSWER && unheard() {
@@ -102,7 +117,11 @@ impl Lock {
             }
             outcome
         });
-        self.home.within(answered).await.unwrap_or_else(|| Outcome::NotGranted(seen()))
+        Ok(answered.await?.unwrap_or_else(|| Outcome::NotGranted(seen())))
+    }
+
+    fn answered(&self, outcome: Result<Outcome<Arc<Hold>>, Unanswered>) -> Result<Outcome<Arc<Hold>>> {
+        outcome.map_err(|why| self.at("acquire", self.home.unanswered(why, Effect::NotApplied)))
     }
 
     /// Returns the error for a caller whose wait is over. It names the holder, or says that another caller was before
@@ -138,7 +157,6 @@ impl Lock {
 
     /// Asks the server who holds the lock; `None` if it does not answer soon.
     async fn look(&self) -> Option<Inspection> {
-        let look = pin!(self.shared.clock.timeout(HOLDER_LOOK, self.inspect()));
-        self.home.within(look).await?.ok()
+        self.shared.clock.timeout(HOLDER_LOOK, self.inspect()).await?.ok()
     }
 }

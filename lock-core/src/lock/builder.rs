@@ -12,6 +12,7 @@ use crate::human_duration::HumanDuration;
 use crate::life::{Shared, Terms, less_margin};
 use crate::name::Name;
 use crate::owner::Label;
+use crate::process::Shares;
 use crate::reentrant::Reentrant;
 
 /// Builds a [`Lock`]: a name and its terms.
@@ -34,8 +35,8 @@ use crate::reentrant::Reentrant;
 #[derive(Clone)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct LockBuilder {
-    shared: Arc<Shared>,
-    home: Arc<Home>,
+    shared: Shares<Shared>,
+    home: Shares<Home>,
     name: String,
     ttl: Option<Duration>,
     wait: Option<Duration>,
@@ -47,7 +48,7 @@ pub struct LockBuilder {
 }
 
 impl LockBuilder {
-    pub(crate) fn new(shared: Arc<Shared>, home: Arc<Home>, name: String) -> LockBuilder {
+    pub(crate) fn new(shared: Shares<Shared>, home: Shares<Home>, name: String) -> LockBuilder {
         LockBuilder {
             shared,
             home,
@@ -149,7 +150,7 @@ impl LockBuilder {
                 HumanDuration(most)
             ))));
         }
-        let lasts = lasts(ttl, shared.driver.info().lease);
+        let lasts = lasts(ttl, shared.info().lease);
         if let Some(least) = self.min_hold
             && !self.renewed
             && least >= lasts

@@ -10,13 +10,14 @@ use std::time::Duration;
 use crate::backoff;
 use crate::clock::Clock;
 use crate::driver::{Info, Inspection, Lease, Revocation, Revoked, When};
-use crate::error::{Error, Result};
+use crate::error::{Effect, Error, Result};
 use crate::guard::{Guard, Hold};
 use crate::home::Home;
 use crate::life::{Shared, Terms};
 use crate::name::Name;
 use crate::owner::{Owner, OwnerBytes};
 use crate::period::Period;
+use crate::process::Shares;
 use crate::reentrant::{Place, Reentrant};
 
 /// How long a lock is kept without a renewal, unless its terms say otherwise.
@@ -37,8 +38,8 @@ pub const DEFAULT_TTL: Duration = Duration::from_secs(30);
 /// ```
 #[derive(Clone)]
 pub struct Lock {
-    shared: Arc<Shared>,
-    home: Arc<Home>,
+    shared: Shares<Shared>,
+    home: Shares<Home>,
     terms: Arc<Terms>,
     wait: Option<Duration>,
     reentrant: Option<Reentrant>,
@@ -87,7 +88,9 @@ impl Lock {
     ///   that holder, and [`Error::holder`] has it), or another caller of this client was before this one.
     /// - [`Unavailable`](crate::ErrorKind::Unavailable): the wait is over and the server has not answered. Also if this
     ///   client is shut down, if its runtime has ended, if the driver panicked, or in a fork of the process that opened
-    ///   the client. While the wait lasts, attempts that fail with `Unavailable` are repeated.
+    ///   the client. While the wait lasts, attempts that fail with `Unavailable` are repeated. Without a limit, also if
+    ///   the client's runtime has stood still for 5 s: no thread drives it, or code blocks it
+    ///   ([`Options::dedicated`](crate::Options::dedicated)).
     /// - [`Lost`](crate::ErrorKind::Lost): the lock is [reentrant](crate::LockBuilder::reentrant), and its owner has lost it
     ///   but still has one of its guards.
     /// - Any other error of the server, such as [`Rejected`](crate::ErrorKind::Rejected), is returned at once.
@@ -108,7 +111,7 @@ impl Lock {
     /// # Errors
     ///
     /// As [`acquire`](Self::acquire), but never `Timeout`. [`Unavailable`](crate::ErrorKind::Unavailable) if the server
-    /// has not answered within the patience.
+    /// has not answered within the patience, or if the client's runtime has stood still for that long.
     ///
     /// # Cancel safety
     ///
@@ -148,7 +151,7 @@ impl Lock {
     pub async fn inspect(&self) -> Result<Inspection> {
         let (driver, name) = (self.shared.driver.clone(), self.terms.name.clone());
         let patience = self.shared.patience_for(self.terms.ttl);
-        let outcome = self.home.run(async move { driver.inspect(&name, patience).await }).await;
+        let outcome = self.run_at_home(patience, async move { driver.inspect(&name, patience).await }).await;
         outcome.map_err(|e| self.at("inspect", e))
     }
 
@@ -169,14 +172,15 @@ impl Lock {
     /// If this future is dropped, the request goes on in the background and may still take effect.
     pub async fn revoke(&self, holder: &OwnerBytes, when: When) -> Result<Revoked> {
         let (driver, name) = (self.shared.driver.clone(), self.terms.name.clone());
+        let patience = self.shared.patience_for(self.terms.ttl);
         let revocation = Revocation {
             holder: holder.clone(),
             by: Owner::mint(&self.shared.random),
             label: self.terms.label.clone(),
             when,
-            patience: self.shared.patience_for(self.terms.ttl),
+            patience,
         };
-        let outcome = self.home.run(async move { driver.revoke(&name, revocation).await }).await;
+        let outcome = self.run_at_home(patience, async move { driver.revoke(&name, revocation).await }).await;
         outcome.map_err(|e| self.at("revoke", e))
     }
 
@@ -221,8 +225,18 @@ impl Lock {
         owner: &Reentrant,
         granted: impl Future<Output = Result<Option<Arc<Hold>>>>,
     ) -> Result<Option<Guard>> {
-        let hold = owner.enter(self.place(), granted).await.map_err(|e| self.at("acquire", e))?;
+        let entered = self.home.here(owner.enter(self.place(), granted)).await;
+        let entered = entered.unwrap_or_else(|why| Err(self.home.unanswered(why, Effect::NotApplied)));
+        let hold = entered.map_err(|e| self.at("acquire", e))?;
         Ok(hold.map(Guard::new))
+    }
+
+    async fn run_at_home<T: Send + 'static>(
+        &self,
+        patience: Duration,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        self.home.run(&self.shared.clock, patience, work).await
     }
 
     /// Returns this lock for work that is done once in each slot of `period`.
@@ -252,10 +266,10 @@ impl Lock {
     }
 
     pub(crate) fn info(&self) -> Arc<Info> {
-        self.shared.driver.info()
+        self.shared.info()
     }
 
-    pub(crate) fn home(&self) -> &Arc<Home> {
+    pub(crate) fn home(&self) -> &Shares<Home> {
         &self.home
     }
 

@@ -4,11 +4,10 @@ mod guard;
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
-use std::pin::pin;
 use std::time::Duration;
 
 use crate::clock::Instant;
-use crate::error::{Error, Result};
+use crate::error::{Effect, Error, Result};
 use crate::guard::protect;
 use crate::lock::Lock;
 
@@ -161,7 +160,8 @@ impl MultiLock {
         let first = self.first();
         let again = self.now() + first.pause_after_error(losses);
         let until = ends.map_or(again, |ends| again.min(ends));
-        first.home().within(pin!(first.clock().sleep_until(until))).await;
+        let paused = first.home().here(first.clock().sleep_until(until)).await;
+        paused.map_err(|why| first.home().unanswered(why, Effect::NotApplied))?;
         match ends {
             Some(ends) if ends <= self.now() => Err(lost),
             _ => Ok(()),

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::guard::Guard;
 
 /// The calls for threads without async. They panic inside async code. If no thread runs the runtime that the client
-/// lives on, they wait until one does.
+/// lives on, they end with an error that says so.
 impl PeriodicLock {
     /// Does the same as [`PeriodicLock::acquire`], for threads without async.
     ///
@@ -73,7 +73,7 @@ impl PeriodicLock {
 }
 
 /// The calls for threads without async. They panic inside async code. If no thread runs the runtime that the client
-/// lives on, they wait until one does.
+/// lives on, they end with an error that says so.
 impl PeriodicGuard {
     /// Does the same as [`PeriodicGuard::complete`], for threads without async.
     ///

@@ -114,6 +114,8 @@ pub(crate) struct Script {
     pub(crate) wakes: OnceLock<Wakes>,
     /// Whether the server keeps a queue: it does not, unless the test sets this before it opens its client.
     pub(crate) fair: OnceLock<Fair>,
+    /// The server's answers come by a task of the client's runtime, as over a network.
+    pub(crate) answers_by_a_task: OnceLock<()>,
     /// By how much the client's clock is ahead of its timers, in milliseconds.
     jumped: Arc<AtomicU64>,
     /// The next call of this kind panics.
@@ -176,6 +178,9 @@ impl Script {
             }
             (takes, answer)
         };
+        if self.answers_by_a_task.get().is_some() && tokio::spawn(async {}).await.is_err() {
+            return Err(Error::unavailable(Effect::NotApplied, "no connection"));
+        }
         clock.sleep(takes).await;
         answer
     }

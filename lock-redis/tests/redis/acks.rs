@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use lock_conformance::assert_in_time;
 use lock_conformance::timing::{released, within};
 use lock_core::driver::{Attempt, Claim, Release, Renewal};
@@ -241,6 +242,24 @@ pub(crate) fn calls_of_one_moment_share_their_wait_and_keep_their_patience() {
         assert_eq!(error.kind(), NOT_DONE, "{error}");
         assert!(matches!(patient.unwrap(), Attempt::Granted(_)));
     });
+}
+
+pub(crate) fn a_runtime_that_ends_leaves_no_queue_that_no_task_sends() {
+    let lasting = tokio::runtime::Runtime::new().unwrap();
+    let (_servers, client) = lasting.block_on(async {
+        let servers = replicas().await;
+        let client = client(&servers, "ack=1").await;
+        granted(&mut claim(&client, "warm", 20_000)).await;
+        (servers, client)
+    });
+    let ending = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    {
+        // The call is queued. This runtime does not run, and so not the task that sends it.
+        let _entered = ending.enter();
+        assert!(claim(&client, "left", 20_000).attempt().now_or_never().is_none());
+    }
+    drop(ending);
+    lasting.block_on(async { granted(&mut claim(&client, "a", 20_000)).await });
 }
 
 pub(crate) fn a_members_replica_acknowledges_on_a_cluster() {

@@ -54,6 +54,7 @@ rules! {
         opening_says_what_is_missing,
         an_attempt_that_is_given_up_leaves_nothing,
         calls_of_one_moment_share_their_wait_and_keep_their_patience,
+        a_runtime_that_ends_leaves_no_queue_that_no_task_sends,
         a_members_replica_acknowledges_on_a_cluster,
         a_node_of_redlock_has_no_acknowledgements,
     }

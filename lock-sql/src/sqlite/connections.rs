@@ -6,16 +6,16 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use lock_core::driver::Call;
+use lock_core::driver::{Call, PerProcess};
 use lock_core::{Effect, Error, Result};
 use tokio::sync::OwnedMutexGuard;
 
 use super::file::File;
 use super::serial_connection::Slot;
 
-static OPEN: LazyLock<Mutex<HashMap<PathBuf, Connections>>> = LazyLock::new(Mutex::default);
+static OPEN: PerProcess<Mutex<HashMap<PathBuf, Connections>>> = PerProcess::new();
 
 /// The connections to one file.
 #[derive(Default)]
@@ -29,7 +29,7 @@ pub(crate) type Turn = OwnedMutexGuard<()>;
 
 /// Registers the slot of a connection to `file`.
 pub(crate) fn register(file: &File, slot: &Arc<Slot>) {
-    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut open = OPEN.get().lock().unwrap_or_else(PoisonError::into_inner);
     open.retain(|_, connections| {
         connections.slots.retain(|slot| slot.strong_count() > 0);
         !connections.slots.is_empty()
@@ -41,7 +41,7 @@ pub(crate) fn register(file: &File, slot: &Arc<Slot>) {
 /// before; otherwise the connections that are opened first would find its index.
 pub(crate) async fn turn(file: &File, call: &Call) -> Result<Turn> {
     let opening = {
-        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = OPEN.get().lock().unwrap_or_else(PoisonError::into_inner);
         open.entry(file.path().to_owned()).or_default().opening.clone()
     };
     let turn = call.clock().timeout(call.left(), opening.lock_owned()).await;
@@ -65,7 +65,7 @@ pub(crate) async fn close_stale(file: &File) {
 }
 
 fn of(file: &File) -> Vec<Arc<Slot>> {
-    let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let open = OPEN.get().lock().unwrap_or_else(PoisonError::into_inner);
     open.get(file.path())
         .into_iter()
         .flat_map(|connections| &connections.slots)

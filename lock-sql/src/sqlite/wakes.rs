@@ -8,17 +8,17 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use async_trait::async_trait;
 use lock_core::Name;
-use lock_core::driver::{Hub, Prefix, Subscription};
+use lock_core::driver::{Hub, PerProcess, Prefix, Subscription};
 
 use crate::table::Listener;
 
 type FileAndPrefix = (PathBuf, String);
 
-static SHARED: LazyLock<Mutex<HashMap<FileAndPrefix, Weak<Wakes>>>> = LazyLock::new(Mutex::default);
+static SHARED: PerProcess<Mutex<HashMap<FileAndPrefix, Weak<Wakes>>>> = PerProcess::new();
 
 /// The claims in this process that listen, for one file and prefix.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(crate) struct Wakes {
 impl Wakes {
     pub(crate) fn of(file: &Path, prefix: &Prefix) -> Arc<Wakes> {
         let of = (file.to_owned(), format!("{prefix:?}"));
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = SHARED.get().lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(wakes) = shared.get(&of).and_then(Weak::upgrade) {
             return wakes;
         }
@@ -164,7 +164,7 @@ fn open(path: &Path) -> io::Result<File> {
 
 impl Drop for Wakes {
     fn drop(&mut self) {
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = SHARED.get().lock().unwrap_or_else(PoisonError::into_inner);
         // Another `Wakes` for the same file may be there already.
         if shared.get(&self.of).is_some_and(|wakes| wakes.strong_count() == 0) {
             shared.remove(&self.of);
@@ -186,6 +186,6 @@ mod tests {
         assert!(!Arc::ptr_eq(&first, &Wakes::of(other, &prefix("p"))));
         let of = first.of.clone();
         drop(first);
-        assert!(!SHARED.lock().unwrap().contains_key(&of));
+        assert!(!SHARED.get().lock().unwrap().contains_key(&of));
     }
 }

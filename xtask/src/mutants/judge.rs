@@ -43,6 +43,7 @@ pub(crate) const ALL: &[Judge] = &[
     tests("units of lock-core", &["-p", "lock-core", "--lib"], &["lock-core"], "lock-core/src/"),
     tests("life", &["-p", "lock-core", "--test", "life"], &["lock-core"], "lock-core/tests/life/"),
     tests("values", &["-p", "lock-core", "--test", "values"], &["lock-core"], "lock-core/tests/values"),
+    tests("runtimes", &["-p", "lock-core", "--test", "runtimes"], &["lock-core"], "lock-core/tests/runtimes"),
     tests(
         "lease server",
         &["-p", "lock-memory", "--test", "lease_server"],

@@ -8,7 +8,7 @@ use lock_core::Name;
 
 use crate::case::{Case, case};
 use crate::harness::{Processes, ThroughProxy};
-use crate::part::{Order, Part, PartProcess};
+use crate::part::{BUSY_FORKS, Order, Part, PartProcess};
 use crate::setting::{Setting, ms};
 use crate::timing::{Returned, assert_in_time, released};
 
@@ -18,6 +18,7 @@ pub(crate) const CASES: &[Case] = &[
     case!(a_program_that_is_started_has_no_connection, [B33]; load Heavy),
     case!(a_fork_holds_nothing_and_releases_nothing, [B33]),
     case!(a_fork_that_goes_on_with_the_runtime_releases_nothing, [B33]),
+    case!(a_fork_of_a_busy_process_waits_for_nothing, [B33]),
 ];
 
 /// Returns the sockets of a program that this process starts now.
@@ -113,5 +114,15 @@ async fn a_fork_that_goes_on_with_the_runtime_releases_nothing(s: Setting, proce
     let name = s.name();
     let mut part = forking(&s, &*processes, &name, Part::ForksInside).await;
     assert_eq!(part.says().await, "child has dropped it");
+    the_parent_keeps_it(&s, &name, part).await;
+}
+
+/// A fork has copies of the parent's mutexes, and some of them stay locked for ever: by a thread that is not in the fork.
+async fn a_fork_of_a_busy_process_waits_for_nothing(s: Setting, processes: Arc<dyn Processes>) {
+    let name = s.name();
+    let mut part = forking(&s, &*processes, &name, Part::ForksBusy).await;
+    for nth in 1..=BUSY_FORKS {
+        assert_eq!(part.says().await, format!("child {nth} ends"));
+    }
     the_parent_keeps_it(&s, &name, part).await;
 }

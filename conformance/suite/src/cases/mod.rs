@@ -23,6 +23,7 @@ mod polling;
 mod processes;
 mod reentrancy;
 mod several;
+mod standstill;
 mod succession;
 mod waiting;
 mod work;
@@ -46,6 +47,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
         listing::CASES,
         reentrancy::CASES,
         several::CASES,
+        standstill::CASES,
         succession::CASES,
         blocking::CASES,
         clock::CASES,

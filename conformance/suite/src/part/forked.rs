@@ -78,7 +78,7 @@ async fn use_all(order: &Order, client: &Client, guard: Guard) {
 }
 
 /// Holds for twice as long as the lease lasts.
-async fn keep(order: &Order, guard: Guard) {
+pub(super) async fn keep(order: &Order, guard: Guard) {
     for _ in 0..20 {
         sleep(order.ttl / 10).await;
         guard.check().expect("the child has taken it from its parent");

@@ -49,8 +49,17 @@ impl Renews for Server {
             return Err(Error::rejected("there is no such request"));
         }
         self.may_answer.acquire().await.unwrap().forget();
-        Ok(vec![Some(ttl); held.len()])
+        let left = |held: &HeldKey| (!held.key.starts_with(OVER)).then(|| ttl + mark(held));
+        Ok(held.iter().map(left).collect())
     }
+}
+
+/// What the keys begin with of the locks that no shared request renews.
+const OVER: &[u8] = b"over";
+
+/// What the server adds to the lease of this lock, so that its answer is told from those of others.
+fn mark(held: &HeldKey) -> Duration {
+    Duration::from_nanos(held.key.last().copied().map_or(0, u64::from))
 }
 
 fn runtime() -> Runtime {
@@ -59,9 +68,18 @@ fn runtime() -> Runtime {
 
 /// Renews one lock.
 async fn renew(renewals: Arc<Renewals>, server: Arc<Server>) -> Option<Duration> {
+    renew_key(renewals, server, vec![0], TTL).await
+}
+
+async fn renew_key(
+    renewals: Arc<Renewals>,
+    server: Arc<Server>,
+    key: Vec<u8>,
+    ttl: Duration,
+) -> Option<Duration> {
     let (clock, owner) = (Clock::system(), Owner::mint(&Random::system()));
-    let held = HeldKey { key: Arc::from(*owner.as_bytes()), owner };
-    renewals.renew(&server, &Call::begin(&clock, Duration::from_secs(5)), held, TTL).await.unwrap()
+    let held = HeldKey { key: key.into(), owner };
+    renewals.renew(&server, &Call::begin(&clock, Duration::from_secs(5)), held, ttl).await.unwrap()
 }
 
 /// Renews this many locks in one moment.
@@ -76,6 +94,36 @@ fn the_first_goes_alone_and_the_others_together() {
     assert!(answers.iter().all(|answer| *answer == Some(TTL)), "{answers:?}");
     assert_eq!(server.alone.load(Ordering::Relaxed), 1);
     assert_eq!(server.together(), [128, 128, 43]);
+}
+
+/// Locks of several ttls are due in one moment, in any order, and some of them are lost.
+#[test]
+fn each_of_unlike_renewals_has_its_own_answer() {
+    let (renewals, server) = (Arc::<Renewals>::default(), Server::new(usize::MAX >> 3));
+    let asked: Vec<(Vec<u8>, Duration)> = (0..=u8::MAX)
+        .map(|n| {
+            let n = n.wrapping_mul(167);
+            let beginning = if n % 5 == 0 { OVER } else { b"held" };
+            ([beginning, &[n]].concat(), TTL * u32::from(n % 3 + 1))
+        })
+        .collect();
+    runtime().block_on(async {
+        let mut renewing = JoinSet::new();
+        for (key, ttl) in asked {
+            let (renewals, server) = (renewals.clone(), server.clone());
+            renewing.spawn(async move { (renew_key(renewals, server, key.clone(), ttl).await, key, ttl) });
+        }
+        while let Some(renewed) = renewing.join_next().await {
+            let (left, key, ttl) = renewed.unwrap();
+            let is_alone = left == Some(ttl);
+            let marked = ttl + Duration::from_nanos(u64::from(key[key.len() - 1]));
+            assert!(left == Some(marked) || is_alone, "{key:?} for {ttl:?} has {left:?}");
+        }
+    });
+    // The first goes by itself, and those of which the shared requests tell nothing.
+    let lost = (0..=u8::MAX).filter(|n| n % 5 == 0).count();
+    let alone = server.alone.load(Ordering::Relaxed);
+    assert!(alone == lost || alone == lost + 1, "{alone} of {lost}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::clock::Clock;
+use crate::wakes::Wakes;
 
 /// Answers each question, after a few yields.
 async fn echo(mut questions: mpsc::UnboundedReceiver<(u32, oneshot::Sender<u32>)>) {
@@ -91,6 +92,20 @@ async fn a_visit_that_ends_does_not_end_the_work() {
         }
     });
     tokio::task::spawn_blocking(|| asker.join()).await.unwrap().expect("every question was taken");
+}
+
+#[tokio::test]
+async fn work_wakes_the_caller_that_has_polled_it_last() {
+    let (go, waits) = oneshot::channel::<()>();
+    let (_reply, answer) = oneshot::channel::<()>();
+    let future = CallerPolled::new(&Handle::current(), async move { drop(waits.await) });
+    let mut asking = Box::pin(future.answer(Caller::Here, || (), answer));
+    let wakes: [Arc<Wakes>; 3] = Default::default();
+    for woken in &wakes {
+        woken.poll(|context| asking.as_mut().poll(context));
+    }
+    go.send(()).unwrap();
+    assert_eq!(wakes.each_ref().map(|woken| woken.count()), [0, 0, 1]);
 }
 
 #[test]
