@@ -93,6 +93,7 @@ impl Backend for Etcd {
             residue: server.started_here().and(Ok(admin)),
             age: Err(Missing::because("no key is left on the server that could get old")),
             interrupt: Err(Missing::because("etcd cannot be told to cut a client's connections")),
+            keep_busy: Err(Missing::because("etcd has no transaction that stays open")),
         }
     }
 }

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_conformance::harness::{
-    Age, Count, Durable, Forget, Identity, LockProgram, OwnServer, OwnServers, Processes, Promise, Residue,
-    Rises, ServerClocks, ToldTime,
+    Age, Count, Durable, Forget, Identity, KeepBusy, LockProgram, OwnServer, OwnServers, Processes, Promise,
+    Residue, Rises, ServerClocks, ToldTime,
 };
 use lock_conformance::{Ability, Counters, Harness, Missing, Verdict};
 use lock_core::driver::{Fair, Lease};
@@ -63,6 +63,11 @@ impl Harness for Sqlite {
 
     fn can_count(self: Arc<Self>) -> Ability<dyn Count> {
         Ok(self)
+    }
+
+    fn can_keep_busy(self: Arc<Self>) -> Ability<dyn KeepBusy> {
+        let why = "a file has one lock for all writes: what keeps one name busy keeps all of them busy";
+        Err(Missing::because(why))
     }
 
     fn can_count_residue(self: Arc<Self>) -> Ability<dyn Residue> {

@@ -99,6 +99,7 @@ impl Backend for ZooKeeper {
             residue: server.started_here().and(Ok(admin.clone())),
             age: server.started_here().and(Ok(admin)),
             interrupt: Err(Missing::because("ZooKeeper has no command that cuts connections")),
+            keep_busy: Err(Missing::because("ZooKeeper has no transaction that stays open")),
         }
     }
 }

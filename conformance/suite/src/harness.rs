@@ -18,7 +18,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::{Client, Options, Result};
 
-pub use admin::{Age, Count, Counters, Forget, Interrupt, Residue};
+pub use admin::{Age, Busy, Count, Counters, Forget, Interrupt, KeepBusy, Residue};
 pub use facts::{Durable, IdleConnection, OneTrip, Replays, ToldTime};
 pub use network::ThroughProxy;
 pub use own_server::{ClockedServer, Data, OwnServer, OwnServers, ServerClocks, Step};
@@ -95,6 +95,11 @@ pub trait Harness: fmt::Debug + Send + Sync + 'static {
     /// Returns how every connection is cut.
     fn can_interrupt(self: Arc<Self>) -> Ability<dyn Interrupt> {
         Err(self.missing(<dyn Interrupt>::WHAT))
+    }
+
+    /// Returns how names are kept busy at the server.
+    fn can_keep_busy(self: Arc<Self>) -> Ability<dyn KeepBusy> {
+        Err(self.missing(<dyn KeepBusy>::WHAT))
     }
 
     /// Returns how clients reach the server through a proxy.
@@ -218,6 +223,7 @@ needed! {
     Arc<dyn Residue>: can_count_residue,
     Arc<dyn Age>: can_age,
     Arc<dyn Interrupt>: can_interrupt,
+    Arc<dyn KeepBusy>: can_keep_busy,
     Arc<dyn ThroughProxy>: can_use_proxy,
     Arc<dyn OwnServers>: can_start_servers,
     Arc<dyn ServerClocks>: can_set_clocks,

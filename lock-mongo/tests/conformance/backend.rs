@@ -2,18 +2,24 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_conformance::harness::{Age, Count, Forget, Identity, Interrupt, Promise, Residue, Rises};
+use lock_conformance::harness::{
+    Age, Busy, Count, Forget, Identity, Interrupt, KeepBusy, Promise, Residue, Rises,
+};
 use lock_conformance::{Counters, Missing};
 use lock_core::driver::{Fair, Lease};
 use lock_core::{Client, Name, Options, Result};
 use lock_mongo::mongodb::bson::{Bson, Document, doc};
-use lock_mongo::mongodb::{self, Collection};
+use lock_mongo::mongodb::{self, ClientSession, Collection};
 use lock_test_servers::{AdminAbilities, Backend, Product, Server, ServerUrl};
 use tokio::runtime;
+
+/// The kind of a server that belongs to no set.
+#[allow(dead_code, reason = "only one of the two suites has such a server")]
+pub(crate) const STANDALONE: &str = "standalone";
 
 /// A MongoDB of one kind.
 #[derive(Debug)]
@@ -67,8 +73,13 @@ impl Backend for MongoDb {
     }
 
     fn admin(&self, server: &Server) -> AdminAbilities {
-        let all = AdminAbilities::all(Admin { url: server.url().to_owned() });
+        let admin = || Admin { url: server.url().to_owned() };
+        let all = AdminAbilities::all(admin());
         AdminAbilities {
+            keep_busy: match self.kind {
+                STANDALONE => Err(Missing::because("a standalone server has no transactions")),
+                _ => Ok(Arc::new(admin())),
+            },
             count: server.started_here().and(all.count),
             age: server.started_here().and(all.age),
             ..all
@@ -147,6 +158,31 @@ impl Interrupt for Admin {
         let next = doc! { "failCommands": ["findAndModify"], "closeConnection": true };
         admin(&self.url, doc! { "configureFailPoint": "failCommand", "mode": { "times": 1 }, "data": next })
             .await;
+    }
+}
+
+#[async_trait]
+impl KeepBusy for Admin {
+    async fn keep_busy(&self, names: &[Name]) -> Box<dyn Busy> {
+        let mut session = client(&self.url).await.start_session().await.expect("a session");
+        session.start_transaction().await.expect("it has begun none");
+        let keys: Vec<Bson> = names.iter().map(key).collect();
+        let keep = locks(&self.url).await;
+        let keep = keep.update_many(doc! { "_id": { "$in": keys } }, doc! { "$set": { "label": "kept" } });
+        let kept = keep.session(&mut session).await.expect("an update");
+        assert_eq!(kept.matched_count, names.len() as u64, "each name has a document");
+        Box::new(Transaction(session))
+    }
+}
+
+/// An open transaction.
+#[derive(Debug)]
+struct Transaction(ClientSession);
+
+#[async_trait]
+impl Busy for Transaction {
+    async fn end(mut self: Box<Self>) {
+        self.0.abort_transaction().await.expect("it is open");
     }
 }
 

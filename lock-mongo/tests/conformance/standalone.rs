@@ -20,7 +20,7 @@ fn main() -> Verdict {
     }
     run_on_server(MongoDb {
         product: &StandaloneMongoDb,
-        kind: "standalone",
+        kind: backend::STANDALONE,
         environment: &[(STANDALONE, "1")],
     })
 }

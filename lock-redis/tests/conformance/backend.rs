@@ -68,6 +68,8 @@ impl Backend for Redis {
     }
 
     fn admin(&self, server: &Server) -> AdminAbilities {
-        AdminAbilities::all(Admin::of(server.url(), self.layout))
+        let keep_busy =
+            Err(Missing::because("the server does one thing at a time: nothing keeps a single key busy"));
+        AdminAbilities { keep_busy, ..AdminAbilities::all(Admin::of(server.url(), self.layout)) }
     }
 }

@@ -113,8 +113,8 @@ impl Meaning {
     fn of(number: u16) -> Meaning {
         use Meaning::{Blocked, Disconnected, Other, Permanent, Transient, WrongServer};
         match number {
-            // A lock wait that timed out, a deadlock, a row changed since it was read.
-            1205 | 1213 | 1020 => Blocked,
+            // A lock wait that timed out, a row that is locked, a deadlock, a row changed since it was read.
+            1205 | 3572 | 1213 | 1020 => Blocked,
             1290 | 1792 | 1836 => {
                 WrongServer("the server is read-only: a replica, or a primary that steps down")
             }

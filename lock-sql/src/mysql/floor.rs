@@ -8,11 +8,12 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlConnection};
 
 use super::server::Server;
 use super::statements::Statements;
-use crate::server::{Dialect, TableName};
+use crate::server::{Dialect, LockWait, TableName};
 
 /// Opens a connection as the library does.
 pub async fn connect(options: MySqlConnectOptions) -> Result<MySqlConnection> {
-    Ok(Server::new(options, "", String::new()).connect().await?.connection)
+    let server = Server::new(options, "", String::new());
+    Ok(server.connect(LockWait::Bounded).await?.connection.connection)
 }
 
 /// The statement that takes a free lock, unless `deadline` has passed (in the server's microseconds). `LAST_INSERT_ID`

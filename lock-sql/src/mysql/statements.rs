@@ -30,6 +30,8 @@ const CLOCK: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6))";
 pub(crate) struct Statement {
     pub(super) text: String,
     pub(super) number: Number,
+    /// Selects the rows that it locks, if a statement that waits for none has to find out first whether others have.
+    pub(super) locks: Option<String>,
     /// The statement to send next on the same connection if `LAST_INSERT_ID` stayed zero.
     pub(super) otherwise: Option<String>,
 }
@@ -43,13 +45,14 @@ pub(super) enum Number {
     NowAndOthers,
     /// Twice the token, plus one if a client waits.
     TokenAndOthers,
-    /// Nothing: the answer is in rows. Without rows, rows that other transactions have locked were in the way.
+    /// Nothing: it is a transaction of several statements, and the answer is in rows. Without rows, rows that other
+    /// transactions have locked were in the way.
     None,
 }
 
 impl From<String> for Statement {
     fn from(text: String) -> Statement {
-        Statement { text, number: Number::Result, otherwise: None }
+        Statement { text, number: Number::Result, locks: None, otherwise: None }
     }
 }
 
@@ -84,6 +87,11 @@ impl Statements {
         .into()
     }
 
+    /// Selects a lock's row.
+    fn row(&self, key: &[u8]) -> String {
+        format!("SELECT 1 FROM {} WHERE name = {}", self.table, Hex(key))
+    }
+
     fn look_text(&self, key: &[u8]) -> String {
         let (table, key) = (&self.table, Hex(key));
         format!("SELECT {NOW} AS now, owner, token, expires, label, revoked FROM {table} WHERE name = {key}")
@@ -111,6 +119,7 @@ impl Statements {
                  WHERE name = {name} AND expires <= {NOW} AND {CLOCK} <= {deadline}"
             ),
             number: Number::Result,
+            locks: Some(self.row(key)),
             otherwise: Some(self.look_text(key)),
         }
     }
@@ -141,6 +150,7 @@ impl Statements {
                  WHERE name = {name} AND owner = {predecessor} AND expires > {CLOCK} AND {CLOCK} <= {deadline}"
             ),
             number: Number::TokenAndOthers,
+            locks: Some(self.row(key)),
             otherwise: Some(self.look_text(key)),
         }
     }
@@ -161,21 +171,23 @@ impl Statements {
     ) -> Statement {
         let (table, name) = (&self.table, Hex(key));
         let take = self.take(key, owner, ttl, label, deadline);
+        // There is no row that another transaction may have locked. For a gap the server waits, on any connection.
+        let locks = None;
         let text = format!(
             "INSERT INTO {table} (name, owner, token, expires, label) VALUES ({name}, x'', {NOW}, 0, ''); {}",
             take.text
         );
-        Statement { text, ..take }
+        Statement { text, locks, ..take }
     }
 
     /// Renews the lease. Returns what is left of it then.
     pub(super) fn renew(&self, key: &[u8], owner: &Owner, ttl: Duration) -> Statement {
         let (table, name, owner, ttl) = (&self.table, Hex(key), Hex(owner.as_bytes()), whole_micros(ttl));
-        format!(
+        let text = format!(
             "UPDATE {table} SET expires = {NOW} + LAST_INSERT_ID(GREATEST(expires - {NOW}, {ttl})) \
              WHERE name = {name} AND owner = {owner} AND expires > {NOW}"
-        )
-        .into()
+        );
+        Statement { locks: Some(self.row(key)), ..text.into() }
     }
 
     /// Renews these leases, each by itself, and shows what is left of each then. If another transaction has locked a row
@@ -194,7 +206,7 @@ impl Statements {
              COMMIT; \
              SELECT {NOW} AS now, name, owner, expires - {NOW} AS lasts FROM {table} WHERE {theirs}"
         );
-        Statement { text, number: Number::None, otherwise: None }
+        Statement { text, number: Number::None, locks: None, otherwise: None }
     }
 
     /// Releases the owner's lock, or what a revoke has left in its place. If the lock was held until now, returns the
@@ -206,7 +218,7 @@ impl Statements {
              expires = 0 * LAST_INSERT_ID(IF(expires > {NOW}, 2 * {NOW} + (waiting > {NOW}), 0)) \
              WHERE name = {name} AND (owner = {owner} OR (revoked = {owner} AND expires > {NOW}))"
         );
-        Statement { text, number: Number::NowAndOthers, otherwise: None }
+        Statement { text, number: Number::NowAndOthers, locks: Some(self.row(key)), otherwise: None }
     }
 
     /// Reads for how much longer a release reports that a client waits.
@@ -218,7 +230,9 @@ impl Statements {
     /// Makes releases report that a client waits, from now on and for the time `mark`.
     pub(super) fn mark(&self, key: &[u8], mark: Duration) -> Statement {
         let (table, name, mark) = (&self.table, Hex(key), whole_micros(mark));
-        format!("UPDATE {table} SET waiting = GREATEST(waiting, {NOW} + {mark}) WHERE name = {name}").into()
+        let text =
+            format!("UPDATE {table} SET waiting = GREATEST(waiting, {NOW} + {mark}) WHERE name = {name}");
+        Statement { locks: Some(self.row(key)), ..text.into() }
     }
 
     /// Revokes the lock. Returns what was left of the lease.
@@ -239,11 +253,11 @@ impl Statements {
             }
             When::Now => format!("owner = x'', label = '', expires = 0 * {left}"),
         };
-        format!(
+        let text = format!(
             "UPDATE {table} SET {taken}, revoked = COALESCE(revoked, {holder}) \
              WHERE name = {name} AND owner = {holder} AND expires > {NOW}"
-        )
-        .into()
+        );
+        Statement { locks: Some(self.row(key)), ..text.into() }
     }
 
     /// Reads the next rows behind a name, and whether their locks have been idle for a day.

@@ -9,7 +9,7 @@ use sqlx::postgres::PgRow;
 use super::errors;
 use super::session::{Session, SessionKind, Sessions};
 use super::statement::{Form, Statement};
-use crate::server::{Answer, Dialect, Opened, Trouble};
+use crate::server::{Answer, Dialect, LockWait, Opened, Trouble};
 
 /// PostgreSQL.
 #[derive(Debug)]
@@ -22,14 +22,14 @@ impl Dialect for PostgresDialect {
     type Statement = Statement;
     type Row = PgRow;
 
-    async fn connect(&self) -> Result<Opened<Session>> {
-        self.sessions.open().await
+    async fn connect(&self, lock_wait: LockWait) -> Result<Opened<Session>> {
+        self.sessions.open(lock_wait).await
     }
 
     async fn run(session: &mut Session, statement: Statement) -> sqlx::Result<Answer<PgRow>> {
         let rows = match (session.kind, statement.form) {
             (SessionKind::Own, Form::One) => statement.prepared().fetch_all(&mut session.connection).await?,
-            (kind, _) => statement.run_whole(kind.preface(), &mut session.connection).await?,
+            _ => statement.run_whole(session.preface(), &mut session.connection).await?,
         };
         // The server's time is the first column of every answer.
         let now = rows.first().map(|row| row.try_get(0)).transpose()?;

@@ -11,6 +11,7 @@ use sqlx::{AssertSqlSafe, Executor as _, Row as _};
 
 use super::session::Sessions;
 use super::{errors, payload};
+use crate::server::LockWait;
 
 /// The only topic: the table of locks, whichever has its name at present. The channel has the table's number, which is
 /// another one when the table was created anew.
@@ -104,7 +105,7 @@ impl Source for Notifications {
 
     async fn open(&self) -> Result<Connection, SourceError> {
         let pooled = || SourceError::Refused(POOLED.to_owned());
-        let (options, Some(mark)) = self.sessions.greeting() else { return Err(pooled()) };
+        let (options, Some(mark)) = self.sessions.greeting(LockWait::Bounded) else { return Err(pooled()) };
         match self.connect(options, &mark).await {
             Ok((listener, true)) => Ok(Connection { listener, table: None }),
             Err(e) if !errors::is_unknown_parameter(&e) => Err(broken(e)),

@@ -11,7 +11,7 @@ use super::info::info;
 use super::session::Sessions;
 use super::statements::{self, Statements};
 use super::{payload, schema};
-use crate::server::TableName;
+use crate::server::{LockWait, TableName};
 
 /// The statements of an acquisition, a wait and a release.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ pub fn texts() -> Texts {
 pub async fn connect(options: PgConnectOptions) -> Result<PgConnection> {
     let info = CurrentInfo::new(info(String::new()), String::new());
     let sessions = Sessions::new(options, TableName::default(), Random::system(), info);
-    Ok(sessions.open().await?.connection.connection)
+    Ok(sessions.open(LockWait::Bounded).await?.connection.connection)
 }
 
 /// Returns the channel on which releases in the table with this number are notified.

@@ -18,7 +18,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Executor, Row};
 use super::schema::{self, Found};
 use super::statements::now;
 use super::{errors, other_tables};
-use crate::server::{Opened, TableName};
+use crate::server::{LockWait, Opened, TableName};
 
 /// The oldest release with everything that the statements need.
 const OLDEST: i32 = 120_000;
@@ -57,6 +57,7 @@ impl std::fmt::Debug for Plain {
 pub(crate) struct Session {
     pub(crate) connection: PgConnection,
     pub(crate) kind: SessionKind,
+    lock_wait: LockWait,
 }
 
 /// Which client a session of the server belongs to.
@@ -68,14 +69,23 @@ pub(crate) enum SessionKind {
     Pooled,
 }
 
-impl SessionKind {
+impl Session {
     /// Returns the statements that must precede a statement, because the session doesn't have their settings by itself.
-    pub(crate) fn preface(self) -> &'static str {
-        match self {
-            SessionKind::Own => "",
-            SessionKind::Pooled => PINNED,
+    pub(crate) fn preface(&self) -> &'static str {
+        match (self.kind, self.lock_wait) {
+            (SessionKind::Own, _) => "",
+            (SessionKind::Pooled, LockWait::Bounded) => PINNED,
+            (SessionKind::Pooled, LockWait::Never) => PINNED_WITHOUT_WAITING,
         }
     }
+}
+
+macro_rules! pinned {
+    () => {
+        "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL role TO DEFAULT; \
+         SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL synchronous_commit = on; SET LOCAL row_security = on; \
+         SET LOCAL statement_timeout = 5000; SET LOCAL bytea_output = hex; "
+    };
 }
 
 /// What our statements rely on, set for the transaction that begins with it. A pooled session has the settings that
@@ -89,19 +99,29 @@ impl SessionKind {
 ///
 /// Whether transactions may write is not set. Administrators keep writers out by that setting, and so does software
 /// that promotes standbys.
-pub(super) const PINNED: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL role TO DEFAULT; \
-    SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL synchronous_commit = on; SET LOCAL row_security = on; \
-    SET LOCAL statement_timeout = 5000; SET LOCAL lock_timeout = 0; SET LOCAL bytea_output = hex; ";
+pub(super) const PINNED: &str = concat!(pinned!(), "SET LOCAL lock_timeout = 1000; ");
 
-/// The same for a session of our own, for as long as the session lasts.
-const OWN: [(&str, &str); 6] = [
+/// The same for statements that wait for no row.
+const PINNED_WITHOUT_WAITING: &str = concat!(pinned!(), "SET LOCAL lock_timeout = 1; ");
+
+/// What a session of our own is given in its greeting, for as long as it lasts.
+const OWN: [(&str, &str); 5] = [
     ("default_transaction_isolation", "read committed"),
     ("synchronous_commit", "on"),
     ("row_security", "on"),
     ("statement_timeout", "5000"),
-    ("lock_timeout", "0"),
     ("bytea_output", "hex"),
 ];
+
+/// How long a statement waits for a row that another transaction has locked, or for the table.
+fn lock_timeout(lock_wait: LockWait) -> (&'static str, &'static str) {
+    // 0 would mean without end.
+    let millis = match lock_wait {
+        LockWait::Bounded => "1000",
+        LockWait::Never => "1",
+    };
+    ("lock_timeout", millis)
+}
 
 /// This setting too, once a session was asked where the user's own search path leads.
 const PATH: (&str, &str) = ("search_path", "pg_catalog, pg_temp");
@@ -164,9 +184,12 @@ impl Sessions {
         self.info.change(|info| info.wakes = Wakes::Polled);
     }
 
-    pub(crate) async fn open(&self) -> Result<Opened<Session>> {
+    pub(crate) async fn open(&self, lock_wait: LockWait) -> Result<Opened<Session>> {
         let checks_path = !self.path_checked.load(Ordering::Acquire);
-        let (options, mark) = if checks_path { self.greeting_without_path() } else { self.greeting() };
+        let (options, mark) = match checks_path {
+            true => self.greeting_without_path(lock_wait),
+            false => self.greeting(lock_wait),
+        };
         let mut connection = match options.connect().await {
             Err(e) if mark.is_some() && errors::is_unknown_parameter(&e) => {
                 self.learn_pooled();
@@ -186,7 +209,7 @@ impl Sessions {
         if checks_path {
             self.check_path(&mut connection, kind).await?;
         }
-        Ok(Opened { connection: Session { connection, kind }, now: greeted.now })
+        Ok(Opened { connection: Session { connection, kind, lock_wait }, now: greeted.now })
     }
 
     /// Asks where the user's own search path leads, and then sets our own path for the session.
@@ -242,17 +265,18 @@ impl Sessions {
     }
 
     /// Returns the options for the next connection, and the mark in them.
-    pub(crate) fn greeting(&self) -> (PgConnectOptions, Option<String>) {
-        let (options, mark) = self.greeting_without_path();
+    pub(crate) fn greeting(&self, lock_wait: LockWait) -> (PgConnectOptions, Option<String>) {
+        let (options, mark) = self.greeting_without_path(lock_wait);
         (if mark.is_some() { options.options([PATH]) } else { options }, mark)
     }
 
-    fn greeting_without_path(&self) -> (PgConnectOptions, Option<String>) {
+    fn greeting_without_path(&self, lock_wait: LockWait) -> (PgConnectOptions, Option<String>) {
         if self.are_pooled() {
             return (self.options.0.clone(), None);
         }
         let mark = Owner::mint(&self.random).to_string();
-        let options = self.options.0.clone().options(OWN).options([("onelock.session", &mark)]);
+        let options = self.options.0.clone().options(OWN).options([lock_timeout(lock_wait)]);
+        let options = options.options([("onelock.session", &mark)]);
         (options, Some(mark))
     }
 }

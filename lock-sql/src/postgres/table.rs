@@ -279,8 +279,7 @@ impl Table for PostgresTable {
 
     async fn list(&self, call: &Call, beginning: &[u8]) -> Result<Vec<Vec<u8>>> {
         let beginning = Key::from(beginning);
-        let answer =
-            self.ask(call, Purpose::Maintain, &self.statements.list, &beginning, |list| list).await?;
+        let answer = self.ask(call, Purpose::Acquire, &self.statements.list, &beginning, |list| list).await?;
         answer.rows.iter().map(|row| row.try_get(1).map_err(errors::reading)).collect()
     }
 

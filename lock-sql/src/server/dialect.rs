@@ -4,6 +4,8 @@ use std::fmt;
 
 use lock_core::{Error, Result};
 
+use super::line::LockWait;
+
 /// How to connect to one kind of database server, and how to run a statement there.
 pub(crate) trait Dialect: fmt::Debug + Send + Sync + 'static {
     type Connection: fmt::Debug + Send + 'static;
@@ -12,10 +14,10 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync + 'static {
     type Row: Send + 'static;
 
     /// Connects, sets up the session, and reads the server's time. The caller limits the time that this takes.
-    fn connect(&self) -> impl Future<Output = Result<Opened<Self::Connection>>> + Send;
+    fn connect(&self, lock_wait: LockWait) -> impl Future<Output = Result<Opened<Self::Connection>>> + Send;
 
     /// Runs a statement and reads its answer to the end. A statement that writes takes effect after its last row; only
-    /// then is it known to have taken effect.
+    /// then is it known to have taken effect. It waits for rows that others have locked as the connection was told to.
     fn run(
         connection: &mut Self::Connection,
         statement: Self::Statement,
@@ -44,10 +46,16 @@ pub(crate) struct Answer<R> {
     pub(crate) now: Option<i64>,
 }
 
+impl<R> Default for Answer<R> {
+    fn default() -> Answer<R> {
+        Answer { rows: Vec::new(), last_insert_id: 0, now: None }
+    }
+}
+
 /// What an error of a running statement means.
 #[derive(Debug)]
 pub(crate) enum Trouble {
-    /// The server undid the statement because other transactions were in the way. It may be repeated at once.
+    /// The server undid the statement because other transactions were in the way. It may be repeated.
     Undone(Error),
     /// The server refused the statement. The connection can still be used.
     Refused(Error),

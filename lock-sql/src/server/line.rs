@@ -11,18 +11,51 @@ pub(crate) enum Purpose {
     Maintain,
 }
 
+/// Whether a statement waits for a row that another transaction has locked. Each connection is of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LockWait {
+    /// It waits, for a second at most.
+    Bounded,
+    /// The server undoes it at once.
+    Never,
+}
+
+/// Whether a request comes for the first time, or because the server undid its statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    First,
+    Again,
+}
+
+/// What a request uses while it is served: a connection of this kind, for this purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Use {
+    pub(super) purpose: Purpose,
+    pub(super) lock_wait: LockWait,
+}
+
 /// The requests that wait for a connection, and how many connections no request uses.
 ///
-/// While a request waits, no connection is free for its purpose.
+/// While a request waits, no connection is free for its purpose. Statements that wait for rows leave more than half of the
+/// connections to those that wait for none, so that any number of rows that others have locked delays no other request.
 #[derive(Debug)]
 pub(super) struct Line<R> {
-    /// How many connections no request uses.
+    /// How many connections no request uses, on which statements wait for rows.
+    free_to_wait: usize,
+    /// How many others no request uses.
     free: usize,
     /// How many more connections may be used to acquire.
     free_to_acquire: usize,
-    acquiring: VecDeque<(Ticket, R)>,
-    maintaining: VecDeque<(Ticket, R)>,
+    acquiring: Waiting<R>,
+    maintaining: Waiting<R>,
     last: Ticket,
+}
+
+/// Those that wait for one purpose.
+#[derive(Debug)]
+struct Waiting<R> {
+    first: VecDeque<(Ticket, R)>,
+    again: VecDeque<(Ticket, R)>,
 }
 
 /// A place in the line.
@@ -33,75 +66,89 @@ pub(super) struct Ticket(u64);
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Entry<R> {
     /// It uses a connection from now on, up to [`Line::next`].
-    Served(R),
+    Served(Use, R),
     Waits(Ticket),
 }
 
 impl<R> Line<R> {
     /// Makes a line for so many connections; fewer than two are taken for two.
     pub(super) fn new(connections: usize) -> Line<R> {
-        let free = connections.max(2);
+        let connections = connections.max(2);
+        let free_to_wait = ((connections - 1) / 2).max(1);
         Line {
-            free,
-            free_to_acquire: free - 1,
-            acquiring: VecDeque::new(),
-            maintaining: VecDeque::new(),
+            free_to_wait,
+            free: connections - free_to_wait,
+            free_to_acquire: connections - 1,
+            acquiring: Waiting::default(),
+            maintaining: Waiting::default(),
             last: Ticket::default(),
         }
     }
 
-    pub(super) fn enter(&mut self, purpose: Purpose, request: R) -> Entry<R> {
-        if self.use_one(purpose) {
-            return Entry::Served(request);
+    pub(super) fn enter(&mut self, purpose: Purpose, turn: Turn, request: R) -> Entry<R> {
+        for lock_wait in [LockWait::Bounded, LockWait::Never] {
+            let used = Use { purpose, lock_wait };
+            if self.take(used) {
+                return Entry::Served(used, request);
+            }
         }
         let ticket = Ticket(self.last.0 + 1);
         self.last = ticket;
-        self.waiting(purpose).push_back((ticket, request));
+        self.waiting(purpose).of(turn).push_back((ticket, request));
         Entry::Waits(ticket)
     }
 
     /// Takes a request out of the line. Returns whether it still waited.
-    pub(super) fn leave(&mut self, purpose: Purpose, ticket: Ticket) -> bool {
-        let waiting = self.waiting(purpose);
+    pub(super) fn leave(&mut self, purpose: Purpose, turn: Turn, ticket: Ticket) -> bool {
+        let waiting = self.waiting(purpose).of(turn);
         let place = waiting.iter().position(|(own, _)| *own == ticket);
         place.and_then(|place| waiting.remove(place)).is_some()
     }
 
-    /// Frees the connection that a request for `done` used, and returns the request that uses it from now on. Requests
-    /// for the two purposes take turns where both wait, so that neither waits for all of the other.
-    pub(super) fn next(&mut self, done: Purpose) -> Option<(Purpose, R)> {
-        self.free += 1;
-        let other = match done {
+    /// Frees a connection, and returns the request that uses it from now on. Requests for the two purposes take turns where
+    /// both wait, so that neither waits for all of the other. Those that come again let all others pass: as a rule their
+    /// rows are still locked.
+    pub(super) fn next(&mut self, done: Use) -> Option<(Use, R)> {
+        *self.free(done.lock_wait) += 1;
+        let other = match done.purpose {
             Purpose::Acquire => {
                 self.free_to_acquire += 1;
                 Purpose::Maintain
             }
             Purpose::Maintain => Purpose::Acquire,
         };
-        [other, done].into_iter().find_map(|purpose| self.serve(purpose))
+        [Turn::First, Turn::Again].into_iter().find_map(|turn| {
+            let mut serve = |purpose| self.serve(turn, Use { purpose, ..done });
+            serve(other).or_else(|| serve(done.purpose))
+        })
     }
 
-    fn serve(&mut self, purpose: Purpose) -> Option<(Purpose, R)> {
-        if self.waiting(purpose).is_empty() || !self.use_one(purpose) {
+    fn serve(&mut self, turn: Turn, used: Use) -> Option<(Use, R)> {
+        if self.waiting(used.purpose).of(turn).is_empty() || !self.take(used) {
             return None;
         }
-        self.waiting(purpose).pop_front().map(|(_, request)| (purpose, request))
+        self.waiting(used.purpose).of(turn).pop_front().map(|(_, request)| (used, request))
     }
 
-    /// Takes a connection into use, if one is free for this purpose.
-    fn use_one(&mut self, purpose: Purpose) -> bool {
-        let is_free = match purpose {
-            Purpose::Acquire => self.free.min(self.free_to_acquire) > 0,
-            Purpose::Maintain => self.free > 0,
-        };
+    /// Takes a connection into use, if one of this kind is free for this purpose.
+    fn take(&mut self, used: Use) -> bool {
+        let is_to_acquire = used.purpose == Purpose::Acquire;
+        let is_free = *self.free(used.lock_wait) > 0 && !(is_to_acquire && self.free_to_acquire == 0);
         if is_free {
-            self.free -= 1;
-            self.free_to_acquire -= usize::from(purpose == Purpose::Acquire);
+            *self.free(used.lock_wait) -= 1;
+            self.free_to_acquire -= usize::from(is_to_acquire);
         }
         is_free
     }
 
-    fn waiting(&mut self, purpose: Purpose) -> &mut VecDeque<(Ticket, R)> {
+    fn free(&mut self, lock_wait: LockWait) -> &mut usize {
+        match lock_wait {
+            LockWait::Bounded => &mut self.free_to_wait,
+            LockWait::Never => &mut self.free,
+        }
+    }
+
+    fn waiting(&mut self, purpose: Purpose) -> &mut Waiting<R> {
         match purpose {
             Purpose::Acquire => &mut self.acquiring,
             Purpose::Maintain => &mut self.maintaining,
@@ -109,38 +156,82 @@ impl<R> Line<R> {
     }
 }
 
+impl<R> Waiting<R> {
+    fn of(&mut self, turn: Turn) -> &mut VecDeque<(Ticket, R)> {
+        match turn {
+            Turn::First => &mut self.first,
+            Turn::Again => &mut self.again,
+        }
+    }
+}
+
+impl<R> Default for Waiting<R> {
+    fn default() -> Waiting<R> {
+        Waiting { first: VecDeque::new(), again: VecDeque::new() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::LockWait::{Bounded, Never};
     use super::Purpose::{Acquire, Maintain};
     use super::*;
+
+    fn use_of(purpose: Purpose, lock_wait: LockWait) -> Use {
+        Use { purpose, lock_wait }
+    }
 
     /// Returns a line with three connections, all of which are in use, two of them to acquire.
     fn busy() -> Line<&'static str> {
         let mut line = Line::new(3);
-        for purpose in [Acquire, Acquire, Maintain] {
-            assert_eq!(line.enter(purpose, "served"), Entry::Served("served"));
+        for (purpose, lock_wait) in [(Acquire, Bounded), (Acquire, Never), (Maintain, Never)] {
+            let entry = line.enter(purpose, Turn::First, "served");
+            assert_eq!(entry, Entry::Served(use_of(purpose, lock_wait), "served"));
         }
         line
+    }
+
+    fn waits<R: std::fmt::Debug>(entry: Entry<R>) -> Ticket {
+        match entry {
+            Entry::Waits(ticket) => ticket,
+            served => panic!("a connection was free: {served:?}"),
+        }
     }
 
     #[test]
     fn the_last_connection_is_for_renewals() {
         let mut line = Line::new(1);
-        assert_eq!(line.enter(Acquire, "a"), Entry::Served("a"));
-        assert!(matches!(line.enter(Acquire, "b"), Entry::Waits(_)));
-        assert_eq!(line.enter(Maintain, "renewal"), Entry::Served("renewal"));
-        assert_eq!(line.next(Maintain), None, "the connection stays free");
-        assert_eq!(line.enter(Maintain, "release"), Entry::Served("release"));
-        assert_eq!(line.next(Acquire), Some((Acquire, "b")));
+        let (acquires, renews) = (use_of(Acquire, Bounded), use_of(Maintain, Never));
+        assert_eq!(line.enter(Acquire, Turn::First, "a"), Entry::Served(acquires, "a"));
+        waits(line.enter(Acquire, Turn::First, "b"));
+        assert_eq!(line.enter(Maintain, Turn::First, "renewal"), Entry::Served(renews, "renewal"));
+        assert_eq!(line.next(renews), None, "the connection stays free");
+        assert_eq!(line.enter(Maintain, Turn::First, "release"), Entry::Served(renews, "release"));
+        assert_eq!(line.next(acquires), Some((acquires, "b")));
+    }
+
+    #[test]
+    fn more_than_half_of_the_connections_wait_for_no_row() {
+        for connections in 2..=20 {
+            let mut line = Line::new(connections);
+            let entries = (0..connections).map(|_| line.enter(Maintain, Turn::First, ()));
+            let waiting =
+                entries.filter(|entry| *entry == Entry::Served(use_of(Maintain, Bounded), ())).count();
+            assert!(
+                waiting >= 1 && (waiting * 2 < connections || connections == 2),
+                "{waiting}/{connections}"
+            );
+        }
     }
 
     #[test]
     fn requests_of_one_purpose_are_served_in_the_order_in_which_they_came() {
         let mut line = busy();
         for request in ["1", "2", "3"] {
-            assert!(matches!(line.enter(Acquire, request), Entry::Waits(_)));
+            waits(line.enter(Acquire, Turn::First, request));
         }
-        let served: Vec<_> = (0..3).filter_map(|_| line.next(Acquire)).map(|(_, request)| request).collect();
+        let done = use_of(Acquire, Never);
+        let served: Vec<_> = (0..3).filter_map(|_| line.next(done)).map(|(_, request)| request).collect();
         assert_eq!(served, ["1", "2", "3"]);
     }
 
@@ -148,24 +239,41 @@ mod tests {
     fn a_renewal_waits_for_one_attempt_at_most_and_an_attempt_for_one_renewal() {
         let mut line = busy();
         for n in ["1", "2"] {
-            line.enter(Acquire, n);
-            line.enter(Maintain, n);
+            waits(line.enter(Acquire, Turn::First, n));
+            waits(line.enter(Maintain, Turn::First, n));
         }
-        let mut done = Acquire;
+        let mut done = use_of(Acquire, Never);
         for expected in [(Maintain, "1"), (Acquire, "1"), (Maintain, "2"), (Acquire, "2")] {
-            assert_eq!(line.next(done), Some(expected));
-            done = expected.0;
+            let (used, request) = line.next(done).expect("requests wait");
+            assert_eq!((used.purpose, request), expected);
+            done = used;
         }
         assert_eq!(line.next(done), None);
     }
 
     #[test]
+    fn requests_that_come_again_let_all_others_pass() {
+        let mut line = busy();
+        for purpose in [Maintain, Acquire] {
+            waits(line.enter(purpose, Turn::Again, "again"));
+            waits(line.enter(purpose, Turn::First, "first"));
+        }
+        let mut done = use_of(Acquire, Never);
+        for expected in [(Maintain, "first"), (Acquire, "first"), (Maintain, "again"), (Acquire, "again")] {
+            let (used, request) = line.next(done).expect("requests wait");
+            assert_eq!((used.purpose, request), expected);
+            done = used;
+        }
+    }
+
+    #[test]
     fn a_request_that_has_left_is_not_served_and_one_that_is_served_can_not_leave() {
         let mut line = busy();
-        let Entry::Waits(first) = line.enter(Maintain, "1") else { panic!("a connection was free") };
-        let Entry::Waits(second) = line.enter(Maintain, "2") else { panic!("a connection was free") };
-        assert!(line.leave(Maintain, first) && !line.leave(Maintain, first));
-        assert_eq!(line.next(Maintain), Some((Maintain, "2")));
-        assert!(!line.leave(Maintain, second));
+        let first = waits(line.enter(Maintain, Turn::First, "1"));
+        let second = waits(line.enter(Maintain, Turn::First, "2"));
+        assert!(line.leave(Maintain, Turn::First, first) && !line.leave(Maintain, Turn::First, first));
+        let done = use_of(Maintain, Never);
+        assert_eq!(line.next(done), Some((done, "2")));
+        assert!(!line.leave(Maintain, Turn::First, second));
     }
 }

@@ -5,12 +5,14 @@ use lock_core::driver::{Call, Drift, ServerClock};
 use lock_core::{Clock, Effect, Error, Instant};
 
 use super::dialect::{Answer, Dialect, Opened, Trouble};
+use super::line::LockWait;
 
 /// An open connection.
 #[derive(Debug)]
 pub(super) struct Link<D: Dialect> {
     connection: D::Connection,
     server: ServerClock,
+    pub(super) lock_wait: LockWait,
     /// When the server last answered on it.
     pub(super) answered: Instant,
 }
@@ -26,6 +28,8 @@ pub(crate) struct Moment {
 #[derive(Debug)]
 pub(super) enum Ran<R> {
     Answered(Answer<R>),
+    /// Not done, because other transactions were in the way.
+    Undone(Error),
     /// Not done, or not known to be done. The connection can still be used.
     Failed(Error),
     /// Not done, or not known to be done. The connection can't be used any more.
@@ -33,10 +37,10 @@ pub(super) enum Ran<R> {
 }
 
 impl<D: Dialect> Link<D> {
-    pub(super) fn new(opened: Opened<D::Connection>, clock: &Clock) -> Link<D> {
+    pub(super) fn new(opened: Opened<D::Connection>, lock_wait: LockWait, clock: &Clock) -> Link<D> {
         let answered = clock.now();
         let server = ServerClock::new(opened.now, answered);
-        Link { connection: opened.connection, server, answered }
+        Link { connection: opened.connection, server, lock_wait, answered }
     }
 
     /// How the server clock has drifted since the connection was opened.
@@ -44,31 +48,28 @@ impl<D: Dialect> Link<D> {
         self.server.drift()
     }
 
-    /// Runs the statement that `make` builds for the moment of sending. Repeats it if the server undid it, until the
-    /// call is over.
+    /// Runs the statement that `make` builds for the moment of sending.
     pub(super) async fn run(
         &mut self,
         call: &Call,
-        make: &(impl Fn(Moment) -> D::Statement + Sync),
+        make: &(impl Fn(Moment) -> D::Statement + Sync + ?Sized),
     ) -> Ran<D::Row> {
-        let mut undone = None;
-        while !call.left().is_zero() {
-            let moment = Moment { deadline: self.server.deadline(call) };
-            match D::run(&mut self.connection, make(moment)).await {
-                Ok(answer) => {
-                    self.record_answer(call.clock(), answer.now);
-                    return Ran::Answered(answer);
-                }
-                Err(error) => match D::trouble(error) {
-                    Trouble::Undone(error) => undone = Some(error),
-                    Trouble::Refused(error) => return Ran::Failed(error),
-                    Trouble::Broken(error) => return Ran::Broken(error),
-                },
-            }
+        if call.left().is_zero() {
+            let message = "no time was left to send the statement";
+            return Ran::Failed(Error::unavailable(Effect::NotApplied, message));
         }
-        Ran::Failed(undone.unwrap_or_else(|| {
-            Error::unavailable(Effect::NotApplied, "no time was left to send the statement")
-        }))
+        let moment = Moment { deadline: self.server.deadline(call) };
+        match D::run(&mut self.connection, make(moment)).await {
+            Ok(answer) => {
+                self.record_answer(call.clock(), answer.now);
+                Ran::Answered(answer)
+            }
+            Err(error) => match D::trouble(error) {
+                Trouble::Undone(error) => Ran::Undone(error),
+                Trouble::Refused(error) => Ran::Failed(error),
+                Trouble::Broken(error) => Ran::Broken(error),
+            },
+        }
     }
 
     /// Records that an answer has just arrived, and the server's time if the answer contained it.

@@ -13,7 +13,7 @@ mod table_name;
 mod tests;
 
 pub(crate) use dialect::{Answer, Dialect, Opened, Trouble};
-pub(crate) use line::Purpose;
+pub(crate) use line::{LockWait, Purpose};
 pub(crate) use link::Moment;
 pub(crate) use parameters::{Certificates, Parameters};
 pub(crate) use pool::Pool;

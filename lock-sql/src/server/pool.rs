@@ -5,17 +5,18 @@
 //! our statements.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lock_core::driver::{Call, Drift, HumanDuration, detached};
-use lock_core::{Clock, Effect, Error, Result};
+use lock_core::{Clock, Effect, Error, Instant, Result};
 use tokio::sync::oneshot;
 
 use super::dialect::{Answer, Dialect};
-use super::line::{Entry, Line, Purpose};
+use super::line::{Entry, Line, LockWait, Purpose, Turn};
 use super::link::{Link, Moment};
-use super::serving::{Job, Request, Resting};
+use super::serving::{Asked, Job, Make, Request, Resting};
 
 /// Connections to one server. Cheap to clone.
 #[derive(Debug)]
@@ -41,6 +42,10 @@ pub(super) struct State<D: Dialect> {
 /// have dropped it, and a call on it would then lose all of its patience.
 const MAX_IDLE: Duration = Duration::from_secs(30);
 
+/// How long a statement that the server undid is not repeated: a fourth of the time since, within these bounds. A row that
+/// was locked for a moment is asked for soon, and many that stay locked cost the server little.
+const AGAIN: Range<Duration> = Duration::from_millis(2)..Duration::from_millis(250);
+
 impl<D: Dialect> Clone for Pool<D> {
     fn clone(&self) -> Pool<D> {
         Pool(self.0.clone())
@@ -65,24 +70,55 @@ impl<D: Dialect> Pool<D> {
     }
 
     /// Runs the statement that `make` builds for the moment of sending. It runs to its end, even if the returned future
-    /// is dropped or not polled.
+    /// is dropped or not polled. If the server undid it, it is repeated, until the call is over.
     pub(crate) async fn ask(
         &self,
         call: &Call,
         purpose: Purpose,
         make: impl Fn(Moment) -> D::Statement + Send + Sync + 'static,
     ) -> Result<Answer<D::Row>> {
+        let (make, clock): (Make<D>, _) = (Arc::new(make), call.clock());
+        let mut undone: Option<(Instant, Error)> = None;
+        loop {
+            let turn = if undone.is_none() { Turn::First } else { Turn::Again };
+            let (since, error) = match (self.ask_once(call, purpose, turn, make.clone()).await, undone) {
+                (Ok(Asked::Answered(answer)), _) => return Ok(answer),
+                (Ok(Asked::Undone(error)), None) => (clock.now(), error),
+                (Ok(Asked::Undone(error)), Some((since, _))) => (since, error),
+                // Nothing was sent once more: all connections are used for others that wait for rows.
+                (Err(e), Some((_, error))) if call.is_over() && !e.may_have_taken_effect() => {
+                    return Err(error);
+                }
+                (Err(e), _) => return Err(e),
+            };
+            // It uses no connection in the meantime.
+            let pause = (clock.now().since(since) / 4).clamp(AGAIN.start, AGAIN.end);
+            clock.sleep(pause.min(call.left())).await;
+            if call.is_over() {
+                return Err(error);
+            }
+            undone = Some((since, error));
+        }
+    }
+
+    async fn ask_once(
+        &self,
+        call: &Call,
+        purpose: Purpose,
+        turn: Turn,
+        make: Make<D>,
+    ) -> Result<Asked<D::Row>> {
         let (reply, mut answer) = oneshot::channel();
-        let request = Request { call: call.clone(), make: Box::new(make), reply };
-        let (entry, task) = self.0.state().enter(purpose, request);
+        let request = Request { call: call.clone(), make, reply };
+        let (entry, task) = self.0.state().enter(purpose, turn, request);
         let answer = match entry {
-            Entry::Served(request) => {
-                Job { shared: self.0.clone(), purpose, request }.start(task);
+            Entry::Served(used, request) => {
+                Job { shared: self.0.clone(), used, request }.start(task);
                 answer.await
             }
             Entry::Waits(ticket) => match call.within(&mut answer).await {
                 Some(answer) => answer,
-                None if self.0.state().line.leave(purpose, ticket) => return Err(no_connection()),
+                None if self.0.state().line.leave(purpose, turn, ticket) => return Err(no_connection()),
                 None => answer.await,
             },
         };
@@ -92,31 +128,31 @@ impl<D: Dialect> Pool<D> {
     /// Opens the first connection of a client that is being opened.
     #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only PostgreSQL's table calls it"))]
     pub(crate) async fn open_one(&self, call: &Call) -> Result<()> {
-        self.0.open(call).await
+        self.0.open(call, LockWait::Bounded).await
     }
 }
 
 impl<D: Dialect> Shared<D> {
-    /// Returns a connection, and opens one if none is idle. If this fails, nothing was asked of the server.
-    pub(super) async fn link(self: &Arc<Self>, call: &Call) -> Result<Link<D>> {
+    /// Returns a connection of this kind, and opens one if none is idle. If this fails, nothing was asked of the server.
+    pub(super) async fn link(self: &Arc<Self>, call: &Call, lock_wait: LockWait) -> Result<Link<D>> {
         loop {
-            if let Some(link) = self.usable(call.clock()) {
+            if let Some(link) = self.usable(call.clock(), lock_wait) {
                 return Ok(link);
             }
             if call.is_over() {
                 return Err(no_connection());
             }
-            self.open(call).await?;
+            self.open(call, lock_wait).await?;
         }
     }
 
     /// Opens a connection. If that takes longer than the call may, later calls use the connection.
-    async fn open(self: &Arc<Self>, call: &Call) -> Result<()> {
+    async fn open(self: &Arc<Self>, call: &Call, lock_wait: LockWait) -> Result<()> {
         let (shared, clock) = (self.clone(), call.clock().clone());
         let opening = async move {
-            let opened = clock.timeout(shared.patience, shared.dialect.connect()).await;
+            let opened = clock.timeout(shared.patience, shared.dialect.connect(lock_wait)).await;
             let opened = opened.unwrap_or_else(|| Err(not_connected(shared.patience)))?;
-            shared.state().idle.push(Link::new(opened, &clock));
+            shared.state().idle.push(Link::new(opened, lock_wait, &clock));
             Ok(())
         };
         let outcome = detached(call.clock(), call.left(), opening).await;
@@ -127,11 +163,12 @@ impl<D: Dialect> Shared<D> {
         })
     }
 
-    fn usable(&self, clock: &Clock) -> Option<Link<D>> {
+    fn usable(&self, clock: &Clock, lock_wait: LockWait) -> Option<Link<D>> {
         let mut state = self.state();
         let now = clock.now();
         state.idle.retain(|link| now.since(link.answered) < MAX_IDLE);
-        state.idle.pop()
+        let place = state.idle.iter().rposition(|link| link.lock_wait == lock_wait)?;
+        Some(state.idle.remove(place))
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State<D>> {
@@ -142,10 +179,15 @@ impl<D: Dialect> Shared<D> {
 
 impl<D: Dialect> State<D> {
     /// Lets a request enter the line. If it has a connection to use, also returns a task that has nothing to do.
-    fn enter(&mut self, purpose: Purpose, request: Request<D>) -> (Entry<Request<D>>, Option<Resting<D>>) {
-        let entry = self.line.enter(purpose, request);
+    fn enter(
+        &mut self,
+        purpose: Purpose,
+        turn: Turn,
+        request: Request<D>,
+    ) -> (Entry<Request<D>>, Option<Resting<D>>) {
+        let entry = self.line.enter(purpose, turn, request);
         let task = match entry {
-            Entry::Served(_) => self.resting.pop(),
+            Entry::Served(..) => self.resting.pop(),
             Entry::Waits(_) => None,
         };
         (entry, task)

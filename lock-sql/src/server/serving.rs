@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::driver::Call;
-use lock_core::{Effect, Result};
+use lock_core::{Effect, Error, Result};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::alarm::Alarm;
 use super::dialect::{Answer, Dialect};
-use super::line::Purpose;
+use super::line::{LockWait, Use};
 use super::link::{Link, Moment, Ran};
 use super::pool::Shared;
 
@@ -23,17 +23,27 @@ use super::pool::Shared;
 pub(super) struct Request<D: Dialect> {
     pub(super) call: Call,
     /// Builds the statement for the moment of sending.
-    pub(super) make: Box<dyn Fn(Moment) -> D::Statement + Send + Sync>,
+    pub(super) make: Make<D>,
     pub(super) reply: Reply<D>,
 }
 
-type Outcome<D> = Result<Answer<<D as Dialect>::Row>>;
+/// Builds a statement for the moment of sending.
+pub(super) type Make<D> = Arc<dyn Fn(Moment) -> <D as Dialect>::Statement + Send + Sync>;
+
+/// What became of a statement.
+pub(super) enum Asked<R> {
+    Answered(Answer<R>),
+    /// The server undid it, because other transactions were in the way.
+    Undone(Error),
+}
+
+type Outcome<D> = Result<Asked<<D as Dialect>::Row>>;
 type Reply<D> = oneshot::Sender<Outcome<D>>;
 
 /// A request that has a connection to use, for a task that has nothing to do.
 pub(super) struct Job<D: Dialect> {
     pub(super) shared: Arc<Shared<D>>,
-    pub(super) purpose: Purpose,
+    pub(super) used: Use,
     pub(super) request: Request<D>,
 }
 
@@ -61,8 +71,7 @@ impl<D: Dialect> Job<D> {
 async fn work<D: Dialect>(first: Job<D>) {
     let (mut alarm, mut next) = (Alarm::default(), Ok(first));
     while let Ok(job) = next {
-        let serving =
-            Serving { shared: job.shared, purpose: Some(job.purpose), link: None, was_at_once: false };
+        let serving = Serving { shared: job.shared, used: Some(job.used), link: None, was_at_once: false };
         next = serving.answer_all(job.request, &mut alarm).await.await;
     }
 }
@@ -70,8 +79,8 @@ async fn work<D: Dialect>(first: Job<D>) {
 /// The use of a connection. The next request gets it, whatever ends this use.
 struct Serving<D: Dialect> {
     shared: Arc<Shared<D>>,
-    /// What the connection is used for; `None` if it is not used any more.
-    purpose: Option<Purpose>,
+    /// What is used; `None` if it is not used any more.
+    used: Option<Use>,
     /// The connection of the last request, if it can be used again.
     link: Option<Link<D>>,
     /// Whether the last answer was there as soon as its statement was sent.
@@ -110,16 +119,21 @@ impl<D: Dialect> Serving<D> {
         }
         let mut link = match self.link.take() {
             Some(link) => link,
-            None => match self.shared.link(&request.call).await {
+            None => match self.shared.link(&request.call, self.lock_wait()).await {
                 Ok(link) => link,
                 Err(error) => return Some((request.reply, Err(error))),
             },
         };
         let Request { call, make, reply } = request;
         let mut reply = Some(reply);
-        let ran = self.count_polls(run(&mut link, &call, &make, alarm, &mut reply)).await?;
+        let ran = self.count_polls(run(&mut link, &call, &*make, alarm, &mut reply)).await?;
         let outcome = self.keep(link, ran);
         Some((reply?, outcome))
+    }
+
+    /// Returns the kind of connection that is used.
+    fn lock_wait(&self) -> LockWait {
+        self.used.map_or(LockWait::Never, |used| used.lock_wait)
     }
 
     /// Returns what `running` returns, and records whether that was there at its first poll.
@@ -137,7 +151,8 @@ impl<D: Dialect> Serving<D> {
     /// Keeps the connection if it can be used again. Returns the outcome of its statement.
     fn keep(&mut self, link: Link<D>, ran: Ran<D::Row>) -> Outcome<D> {
         let outcome = match ran {
-            Ran::Answered(answer) => Ok(answer),
+            Ran::Answered(answer) => Ok(Asked::Answered(answer)),
+            Ran::Undone(error) => Ok(Asked::Undone(error)),
             Ran::Failed(error) => Err(error),
             Ran::Broken(error) => {
                 // What broke this connection has usually broken the others too. Otherwise each would cost another call.
@@ -152,8 +167,8 @@ impl<D: Dialect> Serving<D> {
     /// Returns the next request for the connection. Without one, puts the connection and this task aside.
     fn next(&mut self) -> std::result::Result<Request<D>, oneshot::Receiver<Job<D>>> {
         let mut state = self.shared.state();
-        if let Some((purpose, request)) = self.purpose.take().and_then(|done| state.line.next(done)) {
-            self.purpose = Some(purpose);
+        if let Some((used, request)) = self.used.take().and_then(|done| state.line.next(done)) {
+            self.used = Some(used);
             return Ok(request);
         }
         let (task, rest) = oneshot::channel();
@@ -166,10 +181,10 @@ impl<D: Dialect> Serving<D> {
 impl<D: Dialect> Drop for Serving<D> {
     /// A panic, or the end of the runtime, must not leave the line without this connection.
     fn drop(&mut self) {
-        let next = self.purpose.take().and_then(|done| self.shared.state().line.next(done));
+        let next = self.used.take().and_then(|done| self.shared.state().line.next(done));
         // Without a runtime, no request is answered: their callers see that.
-        if let (Some((purpose, request)), Ok(_)) = (next, Handle::try_current()) {
-            Job { shared: self.shared.clone(), purpose, request }.start(None);
+        if let (Some((used, request)), Ok(_)) = (next, Handle::try_current()) {
+            Job { shared: self.shared.clone(), used, request }.start(None);
         }
     }
 }
@@ -179,7 +194,7 @@ impl<D: Dialect> Drop for Serving<D> {
 async fn run<D: Dialect>(
     link: &mut Link<D>,
     call: &Call,
-    make: &(impl Fn(Moment) -> D::Statement + Sync),
+    make: &(impl Fn(Moment) -> D::Statement + Sync + ?Sized),
     alarm: &mut Alarm,
     reply: &mut Option<Reply<D>>,
 ) -> Option<Ran<D::Row>> {

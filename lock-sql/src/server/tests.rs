@@ -13,7 +13,7 @@ use lock_core::{Clock, Effect, Error, ErrorKind, Result};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
-use super::{Answer, Dialect, Moment, Opened, Pool, Purpose, Trouble};
+use super::{Answer, Dialect, LockWait, Moment, Opened, Pool, Purpose, Trouble};
 
 /// A scripted server, whose clock is not the client's.
 #[derive(Clone, Debug)]
@@ -78,21 +78,30 @@ impl Scripted {
     }
 }
 
+/// Asks for a row that another transaction has locked, for as long as the test lasts.
+const LOCKED: i64 = i64::MIN;
+
 impl Dialect for Scripted {
-    type Connection = Scripted;
+    type Connection = (Scripted, LockWait);
     type Statement = i64;
     type Row = ();
 
-    async fn connect(&self) -> Result<Opened<Scripted>> {
+    async fn connect(&self, lock_wait: LockWait) -> Result<Opened<(Scripted, LockWait)>> {
         let opening = self.0.opening.lock().unwrap().take();
         if let Some(told) = opening {
             told.notified().await;
         }
         self.0.opened.fetch_add(1, Ordering::SeqCst);
-        Ok(Opened { connection: self.clone(), now: self.now() })
+        Ok(Opened { connection: (self.clone(), lock_wait), now: self.now() })
     }
 
-    async fn run(server: &mut Scripted, deadline: i64) -> sqlx::Result<Answer<()>> {
+    async fn run((server, lock_wait): &mut (Scripted, LockWait), deadline: i64) -> sqlx::Result<Answer<()>> {
+        if deadline == LOCKED {
+            if *lock_wait == LockWait::Bounded {
+                std::future::pending::<()>().await;
+            }
+            return Err(sqlx::Error::Protocol("undone".to_owned()));
+        }
         server.0.deadlines.lock().unwrap().push(deadline);
         let step = server.0.steps.lock().unwrap().pop_front();
         let now = server.0.tells_time.load(Ordering::SeqCst).then(|| server.now());
@@ -276,6 +285,26 @@ async fn what_the_server_undid_is_asked_again_until_the_call_is_over() {
     server.does((0..).map(|_| Step::Undone).take(1_000_000));
     let error = ask(&server, &pool, Purpose::Acquire, ms(20)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::NotApplied }, "{error:?}");
+}
+
+/// Rows that others have locked, more than there are connections, for either purpose.
+#[tokio::test]
+async fn any_number_of_locked_rows_delays_no_other_request() {
+    let (server, pool) = pool(8);
+    let call = Call::begin(&server.0.clock, PATIENCE);
+    let mut locked: Vec<_> = [Purpose::Acquire, Purpose::Maintain]
+        .into_iter()
+        .flat_map(|purpose| (0..40).map(move |_| purpose))
+        .map(|purpose| Box::pin(pool.ask(&call, purpose, |_| LOCKED)))
+        .collect();
+    for _ in 0..20 {
+        for ask in &mut locked {
+            assert!(poll_once(ask.as_mut()).await.is_pending());
+        }
+        for purpose in [Purpose::Acquire, Purpose::Maintain] {
+            ask(&server, &pool, purpose, PATIENCE / 5).await.expect("its row is free");
+        }
+    }
 }
 
 #[tokio::test]

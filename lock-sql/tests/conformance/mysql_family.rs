@@ -1,11 +1,12 @@
 //! Runs the conformance suite on MySQL or MariaDB.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_conformance::harness::{
-    Age, Count, Forget, Identity, IdleConnection, Interrupt, Promise, Residue, Rises,
+    Age, Busy, Count, Forget, Identity, IdleConnection, Interrupt, KeepBusy, Promise, Residue, Rises,
 };
 use lock_conformance::{Counters, Missing, Verdict};
 use lock_core::driver::{Fair, Lease};
@@ -66,8 +67,10 @@ impl Backend for Tested {
     }
 
     fn admin(&self, server: &Server) -> AdminAbilities {
-        let all = AdminAbilities::all(Admin { url: server.url().to_owned() });
-        AdminAbilities { age: server.started_here().and(all.age), ..all }
+        let admin = || Admin { url: server.url().to_owned() };
+        let all = AdminAbilities::all(admin());
+        let keep_busy = Ok(Arc::new(admin()) as Arc<dyn KeepBusy>);
+        AdminAbilities { age: server.started_here().and(all.age), keep_busy, ..all }
     }
 }
 
@@ -149,6 +152,34 @@ impl Interrupt for Admin {
             // It may have ended by itself.
             admin.execute(AssertSqlSafe(format!("KILL {id}"))).await.ok();
         }
+    }
+}
+
+#[async_trait]
+impl KeepBusy for Admin {
+    async fn keep_busy(&self, names: &[Name]) -> Box<dyn Busy> {
+        let mut admin = admin(&self.url).await;
+        // It locks no gap between rows, in which new names would have their rows.
+        admin.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED").await.expect("SET");
+        admin.execute("BEGIN").await.expect("BEGIN");
+        for name in names {
+            // One by one: the server may read, and lock, the whole table for several names.
+            let keep = sqlx::query("SELECT 1 FROM onelock_locks WHERE name = ? FOR UPDATE");
+            let kept = keep.bind(name.as_str().as_bytes()).fetch_all(&mut admin).await.expect("SELECT");
+            assert_eq!(kept.len(), 1, "{name} has a row");
+        }
+        Box::new(Transaction(admin))
+    }
+}
+
+/// An open transaction.
+#[derive(Debug)]
+struct Transaction(MySqlConnection);
+
+#[async_trait]
+impl Busy for Transaction {
+    async fn end(mut self: Box<Self>) {
+        self.0.execute("ROLLBACK").await.expect("ROLLBACK");
     }
 }
 

@@ -3,11 +3,12 @@
 mod statements;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_conformance::harness::{
-    Age, Count, Forget, Identity, IdleConnection, Interrupt, Promise, Residue, Rises,
+    Age, Busy, Count, Forget, Identity, IdleConnection, Interrupt, KeepBusy, Promise, Residue, Rises,
 };
 use lock_conformance::{Counters, Missing, Verdict};
 use lock_core::driver::{Fair, Lease};
@@ -73,8 +74,10 @@ impl Backend for Tested {
     }
 
     fn admin(&self, server: &Server) -> AdminAbilities {
-        let all = AdminAbilities::all(Admin { url: server.url().to_owned() });
-        AdminAbilities { age: server.started_here().and(all.age), ..all }
+        let admin = || Admin { url: server.url().to_owned() };
+        let all = AdminAbilities::all(admin());
+        let keep_busy = Ok(Arc::new(admin()) as Arc<dyn KeepBusy>);
+        AdminAbilities { age: server.started_here().and(all.age), keep_busy, ..all }
     }
 }
 
@@ -138,6 +141,31 @@ impl Interrupt for Admin {
         let kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
             WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'";
         admin(&self.url).await.execute(kill).await.expect("pg_terminate_backend");
+    }
+}
+
+#[async_trait]
+impl KeepBusy for Admin {
+    async fn keep_busy(&self, names: &[Name]) -> Box<dyn Busy> {
+        let mut admin = admin(&self.url).await;
+        admin.execute("BEGIN").await.expect("BEGIN");
+        let keep = "SELECT 1 FROM onelock_locks WHERE name = ANY ($1) FOR UPDATE";
+        let names: Vec<Vec<u8>> = names.iter().map(|name| name.as_str().as_bytes().to_vec()).collect();
+        let count = names.len();
+        let kept = sqlx::query(keep).bind(names).fetch_all(&mut admin).await.expect("SELECT");
+        assert_eq!(kept.len(), count, "each name has a row");
+        Box::new(Transaction(admin))
+    }
+}
+
+/// An open transaction.
+#[derive(Debug)]
+struct Transaction(PgConnection);
+
+#[async_trait]
+impl Busy for Transaction {
+    async fn end(mut self: Box<Self>) {
+        self.0.execute("ROLLBACK").await.expect("ROLLBACK");
     }
 }
 

@@ -149,3 +149,40 @@ pub(crate) fn a_statement_that_is_killed_is_not_known_to_be_undone(on: On) {
         granted(&mut claim(&client, "a", PATIENCE)).await;
     });
 }
+
+/// Rows that others have locked, more than a client has connections, and attempts for all of them.
+pub(crate) fn rows_that_are_locked_keep_no_connection(on: On) {
+    run(async {
+        let server = Server::shared(on).await;
+        let client = server.client().await;
+        let mut holder = claim(&client, "held", PATIENCE);
+        granted(&mut holder).await;
+        free_row(&client, "free").await;
+        let mut raw = server.raw().await;
+        let names: Vec<String> = (0..12).map(|n| format!("locked-{n}")).collect();
+        for name in &names {
+            free_row(&client, name).await;
+        }
+        // It locks no gap between rows.
+        execute(&mut raw, "SET TRANSACTION ISOLATION LEVEL READ COMMITTED").await;
+        execute(&mut raw, "BEGIN").await;
+        for name in &names {
+            execute(&mut raw, &format!("SELECT 1 FROM onelock_locks WHERE name = '{name}' FOR UPDATE")).await;
+        }
+        let mut attempts = tokio::task::JoinSet::new();
+        for name in &names {
+            let mut attempt = claim(&client, name, PATIENCE * 2);
+            attempts.spawn(async move { granted(&mut attempt).await });
+        }
+        server.running("UPDATE", 3).await;
+        for _ in 0..5 {
+            let began = Instant::now();
+            assert!(matches!(holder.renew(TTL).await.unwrap(), Renewal::Held { .. }));
+            free_row(&client, "free").await;
+            // A statement that waits for a row does so for a second.
+            assert_in_time!(began.elapsed() < Duration::from_millis(800), "they waited for others' rows");
+        }
+        execute(&mut raw, "COMMIT").await;
+        attempts.join_all().await;
+    });
+}

@@ -71,7 +71,7 @@ const LEFT_BEHIND: [&str; 10] = [
     "SET default_transaction_isolation = serializable",
     "SET row_security = off",
     "SET bytea_output = escape",
-    "SET lock_timeout = '1s'",
+    "SET lock_timeout = '3s'",
     "SET TimeZone = 'America/St_Johns'",
     "SET transform_null_equals = on",
     "SET ROLE poor_of_TABLE_",

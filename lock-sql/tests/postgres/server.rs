@@ -19,7 +19,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) const TTL: Duration = Duration::from_secs(20);
 
 /// The settings that each transaction that writes finds, as [`Site::watch_settings`] lists them.
-pub(crate) const SETTINGS: &str = "on read committed 5s 0 on hex pg_catalog, pg_temp";
+pub(crate) const SETTINGS: &str = "on read committed 5s 1s on hex pg_catalog, pg_temp";
 
 static SHARED: Mutex<Option<Owned>> = Mutex::new(None);
 

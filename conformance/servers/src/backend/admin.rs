@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lock_conformance::harness::{Age, Count, Forget, Interrupt, Residue};
+use lock_conformance::harness::{Age, Count, Forget, Interrupt, KeepBusy, Residue};
 use lock_conformance::{Ability, Missing};
 
 /// What an administrator can do on one server, or why not.
@@ -19,6 +19,8 @@ pub struct AdminAbilities {
     /// See [`Harness::can_interrupt`](lock_conformance::Harness::can_interrupt). Cases use it only on a server that was
     /// started here.
     pub interrupt: Ability<dyn Interrupt>,
+    /// See [`Harness::can_keep_busy`](lock_conformance::Harness::can_keep_busy).
+    pub keep_busy: Ability<dyn KeepBusy>,
 }
 
 impl AdminAbilities {
@@ -31,10 +33,11 @@ impl AdminAbilities {
             residue: Err(missing()),
             age: Err(missing()),
             interrupt: Err(missing()),
+            keep_busy: Err(missing()),
         }
     }
 
-    /// Returns all of them, for an administrator that can do everything on every server.
+    /// Returns all of them but `keep_busy`, for an administrator that can do all that every server knows.
     pub fn all<Admin>(admin: Admin) -> AdminAbilities
     where
         Admin: Forget + Count + Residue + Age + Interrupt + 'static,
@@ -46,6 +49,7 @@ impl AdminAbilities {
             residue: Ok(admin.clone()),
             age: Ok(admin.clone()),
             interrupt: Ok(admin),
+            keep_busy: Err(Missing::because("nothing keeps a single name busy at this server")),
         }
     }
 }
@@ -113,6 +117,7 @@ mod tests {
         assert_eq!(none.count.map(drop), Err(why.clone()));
         assert_eq!(none.residue.map(drop), Err(why.clone()));
         assert_eq!(none.age.map(drop), Err(why.clone()));
-        assert_eq!(none.interrupt.map(drop), Err(why));
+        assert_eq!(none.interrupt.map(drop), Err(why.clone()));
+        assert_eq!(none.keep_busy.map(drop), Err(why));
     }
 }

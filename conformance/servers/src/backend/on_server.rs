@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_conformance::harness::{
-    Age, ClockedServer, Count, Durable, Forget, IdleConnection, Interrupt, LockProgram, OneTrip, OwnServer,
-    OwnServers, Processes, Promise, Replays, Residue, ServerClocks, ThroughProxy, ToldTime,
+    Age, ClockedServer, Count, Durable, Forget, IdleConnection, Interrupt, KeepBusy, LockProgram, OneTrip,
+    OwnServer, OwnServers, Processes, Promise, Replays, Residue, ServerClocks, ThroughProxy, ToldTime,
 };
 use lock_conformance::{Ability, Harness, Missing};
 use lock_core::{Client, Options, Result};
@@ -80,6 +80,10 @@ impl<B: Backend> Harness for OnServer<B> {
     fn can_interrupt(self: Arc<Self>) -> Ability<dyn Interrupt> {
         self.is_ours_to(<dyn Interrupt>::WHAT)?;
         self.admin.interrupt.clone()
+    }
+
+    fn can_keep_busy(self: Arc<Self>) -> Ability<dyn KeepBusy> {
+        self.admin.keep_busy.clone()
     }
 
     fn can_use_proxy(self: Arc<Self>) -> Ability<dyn ThroughProxy> {

@@ -3,20 +3,21 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lock_core::{Ending, ErrorKind, Lock, Options};
+use lock_core::{Ending, ErrorKind, Lock, Name, Options};
 
 use super::fencing::outlives_the_data;
 use crate::bounds;
 use crate::case::{Case, case};
 use crate::harness::{Data, Durable, Interrupt, OwnServers, ThroughProxy};
 use crate::proxy::Proxy;
-use crate::setting::{Setting, lost_in_time, ms};
+use crate::setting::{Setting, lost_in_time, ms, renewed};
 use crate::timing::{Answered, Returned, assert_in_time, comes_true, released, still_held, void, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(a_dead_server_is_an_error_and_no_contention, [B15]),
     case!(a_server_that_does_not_answer_is_an_error_in_time, [B11, B15]),
     case!(a_server_that_stands_still_for_longer_than_the_lease_harms_no_client, [B11, B20, B31]),
+    case!(a_server_that_stands_still_for_a_moment_costs_no_lock, [B11, B31]),
     case!(cut_connections_and_flushed_caches_are_not_noticed, [B16, B31]; load Heavy),
     case!(waiters_and_holders_survive_restarts_with_data, [B16, B31]; load Medium),
     case!(waiters_survive_restarts_without_data, [B31]; load Medium),
@@ -100,6 +101,28 @@ async fn a_server_that_stands_still_for_longer_than_the_lease_harms_no_client(
     assert_eq!(next.returned(), Ending::Released);
     let asked = within("an attempt without an answer is repeated", s.ttl() * 4 + ms(2000), asked).await;
     asked.returned().expect("it answers again");
+}
+
+/// For a third of a lease, as when another program keeps the whole server busy.
+async fn a_server_that_stands_still_for_a_moment_costs_no_lock(s: Setting, servers: Arc<dyn OwnServers>) {
+    let mut server = servers.start().await;
+    let client = server.open(Options::default()).answered().await;
+    let ttl = s.ttl() * 4;
+    let lock = |name: &Name| client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
+    let (held, given_up) =
+        (lock(&s.name()).acquire().answered().await, lock(&s.name()).acquire().answered().await);
+    let free = lock(&s.name());
+    renewed(&held, ttl).await;
+    server.pause();
+    let waiter = tokio::spawn(async move { free.acquire().await });
+    let release = tokio::spawn(given_up.release());
+    tokio::time::sleep(ttl / 3).await;
+    server.resume();
+    let got = within("what waited is granted", ttl * 2, waiter).await.returned();
+    released(got.expect("the server stands still no longer")).await;
+    within("the release has got through", ttl * 2, release).await.returned();
+    tokio::time::sleep(ttl).await;
+    released(held).await;
 }
 
 async fn cut_connections_and_flushed_caches_are_not_noticed(

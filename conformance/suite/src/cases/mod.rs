@@ -2,6 +2,7 @@
 
 mod blocking;
 mod breaking;
+mod busy;
 mod cancellation;
 mod clock;
 mod contract;
@@ -44,6 +45,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
         model::CASES,
         cancellation::CASES,
         breaking::CASES,
+        busy::CASES,
         listing::CASES,
         reentrancy::CASES,
         several::CASES,

@@ -81,3 +81,23 @@ impl dyn Interrupt {
     /// What a harness without this ability cannot do.
     pub const WHAT: &'static str = "cut every connection";
 }
+
+/// Names can be kept busy at the server.
+#[async_trait]
+pub trait KeepBusy: fmt::Debug + Send + Sync {
+    /// Keeps what the server has of each of these names from all other writers, as the open transaction of another program
+    /// would. Each name was held before.
+    async fn keep_busy(&self, names: &[Name]) -> Box<dyn Busy>;
+}
+
+impl dyn KeepBusy {
+    /// What a harness without this ability cannot do.
+    pub const WHAT: &'static str = "keep a name busy at the server";
+}
+
+/// Names that are busy at the server, until this is ended or dropped.
+#[async_trait]
+pub trait Busy: fmt::Debug + Send {
+    /// Lets others write again. What was kept is as it was before.
+    async fn end(self: Box<Self>);
+}

@@ -1,0 +1,223 @@
+//! Names that another program keeps busy at the server cost a client none of its other locks, however many they are.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use lock_core::driver::{Lists, When};
+use lock_core::{Client, Guard, Name};
+use tokio::task::JoinSet;
+
+use crate::bounds;
+use crate::case::{Case, case};
+use crate::harness::KeepBusy;
+use crate::setting::{Setting, lost_eventually};
+use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, within};
+
+pub(crate) const CASES: &[Case] = &[
+    case!(names_that_are_waited_for_cost_no_other_lock, [B36]; load Medium),
+    case!(names_that_are_held_cost_no_other_lock, [B36]; load Medium),
+    case!(names_that_are_released_cost_no_other_lock, [B36]; load Medium),
+    case!(names_that_are_looked_at_and_broken_cost_no_other_lock, [B36]; load Medium),
+    case!(a_name_that_a_crowd_waits_for_costs_no_other_lock, [B36]; load Medium),
+];
+
+/// How many names are busy: fewer than a client has connections, and more.
+const COUNTS: [usize; 2] = [3, 10];
+
+/// Clients, each with some names of its own that another program keeps busy.
+async fn for_each_count<F: Future<Output = ()> + Send + 'static>(s: &Setting, part: impl Fn(Scene) -> F) {
+    let mut parts = JoinSet::new();
+    let many = s.size("busy names", 40, 80);
+    for count in COUNTS.into_iter().chain([many]) {
+        let client = s.client().await;
+        let names = (0..count).map(|_| s.name()).collect();
+        parts.spawn(part(Scene { s: s.clone(), client, names }));
+    }
+    while let Some(part) = parts.join_next().await {
+        part.returned();
+    }
+}
+
+/// A client, and the names that are about to be busy.
+struct Scene {
+    s: Setting,
+    client: Client,
+    names: Vec<Name>,
+}
+
+impl Scene {
+    /// Holds and releases each name once, so that the server has something of it.
+    async fn use_names(&self) {
+        for name in &self.names {
+            released(self.s.hold_long_by(&self.client, name).await).await;
+        }
+    }
+
+    /// Holds each name, with a ttl of so many times the case's own.
+    async fn hold_names(&self, times: u32) -> Vec<Guard> {
+        let mut guards = Vec::new();
+        for name in &self.names {
+            let lock = self.client.lock(name.as_str()).ttl(self.s.ttl() * times).build().expect("fine terms");
+            guards.push(lock.acquire().answered().await);
+        }
+        guards
+    }
+
+    /// Checks for two leases that what the client holds is renewed, that it takes what is free, and that its releases get
+    /// through.
+    async fn others_go_on(&self, others: &[Guard]) {
+        let (s, ttl) = (&self.s, self.s.ttl() * 2);
+        let (end, patience) = (Instant::now() + ttl, bounds::patience(ttl));
+        while Instant::now() < end {
+            others.iter().for_each(still_held);
+            let lock = self.client.lock(s.name().as_str()).ttl(ttl).build().expect("fine terms");
+            let guard = within("another lock, which is free", patience, lock.acquire()).answered().await;
+            let asked = Instant::now();
+            released(guard).await;
+            assert_in_time!(asked.elapsed() <= patience, "released after {:?}", asked.elapsed());
+            tokio::time::sleep(s.ttl() / 8).await;
+        }
+        others.iter().for_each(still_held);
+    }
+
+    /// Holds locks that are not busy: of the shortest ttl, and of one that they share with names that are.
+    async fn hold_others(&self) -> Vec<Guard> {
+        let (mut guards, s) = (Vec::new(), &self.s);
+        for ttl in [s.ttl(), s.ttl(), s.ttl() * 2, s.ttl() * 2] {
+            let lock = self.client.lock(s.name().as_str()).ttl(ttl).build().expect("fine terms");
+            guards.push(lock.acquire().answered().await);
+        }
+        guards
+    }
+}
+
+async fn names_that_are_waited_for_cost_no_other_lock(s: Setting, busy: Arc<dyn KeepBusy>) {
+    let waited_for = |scene: Scene| {
+        let busy = busy.clone();
+        async move {
+            scene.use_names().await;
+            let others = scene.hold_others().await;
+            let kept = busy.keep_busy(&scene.names).await;
+            let mut waiters = JoinSet::new();
+            for name in &scene.names {
+                let lock = scene.s.lock(&scene.client, name).build().expect("fine terms");
+                waiters.spawn(async move { lock.acquire().await });
+            }
+            scene.others_go_on(&others).await;
+            kept.end().await;
+            while let Some(got) = within("those that waited", bounds::EVENTUALLY, waiters.join_next()).await {
+                got.returned().expect("it waits without end").release().await;
+            }
+        }
+    };
+    for_each_count(&s, waited_for).await;
+}
+
+async fn names_that_are_held_cost_no_other_lock(s: Setting, busy: Arc<dyn KeepBusy>) {
+    let held = |scene: Scene| {
+        let busy = busy.clone();
+        async move {
+            // Some of them end before the names are free again, and some do not.
+            let (short, long) = scene.names.split_at(scene.names.len() / 2);
+            let part = |names: &[Name]| Scene {
+                s: scene.s.clone(),
+                client: scene.client.clone(),
+                names: names.to_vec(),
+            };
+            let long = part(long).hold_names(6).await;
+            let short = part(short).hold_names(2).await;
+            let others = scene.hold_others().await;
+            let kept = busy.keep_busy(&scene.names).await;
+            scene.others_go_on(&others).await;
+            for guard in short {
+                lost_eventually(&guard).await;
+            }
+            long.iter().for_each(still_held);
+            kept.end().await;
+            tokio::time::sleep(scene.s.ttl() * 6).await;
+            for guard in long {
+                released(guard).await;
+            }
+        }
+    };
+    for_each_count(&s, held).await;
+}
+
+async fn names_that_are_released_cost_no_other_lock(s: Setting, busy: Arc<dyn KeepBusy>) {
+    let released_ones = |scene: Scene| {
+        let busy = busy.clone();
+        async move {
+            let guards = scene.hold_names(20).await;
+            let others = scene.hold_others().await;
+            let kept = busy.keep_busy(&scene.names).await;
+            let mut releases = JoinSet::new();
+            for guard in guards {
+                releases.spawn(guard.release());
+            }
+            scene.others_go_on(&others).await;
+            kept.end().await;
+            within("the releases", bounds::EVENTUALLY, releases.join_all()).await;
+            for name in &scene.names {
+                until("it is free", bounds::EVENTUALLY, || scene.s.is_free(name)).await;
+            }
+        }
+    };
+    for_each_count(&s, released_ones).await;
+}
+
+/// They can be looked at, and their names are listed, while they are busy. They are broken when they are so no longer.
+async fn names_that_are_looked_at_and_broken_cost_no_other_lock(s: Setting, busy: Arc<dyn KeepBusy>) {
+    let broken = |scene: Scene| {
+        let busy = busy.clone();
+        async move {
+            let guards = scene.hold_names(20).await;
+            let others = scene.hold_others().await;
+            let kept = busy.keep_busy(&scene.names).await;
+            let mut administrators = JoinSet::new();
+            for guard in guards {
+                let lock = scene.s.lock(&scene.client, guard.name()).build().expect("fine terms");
+                let (client, lists) = (scene.client.clone(), scene.s.info.lists);
+                administrators.spawn(async move {
+                    let holder = lock.inspect().answered().await.holder.expect("it is held");
+                    if lists == Lists::Held {
+                        assert_eq!(client.list(lock.name().as_str()).answered().await.len(), 1);
+                    }
+                    while let Err(error) = lock.revoke(&holder.owner, When::Now).await {
+                        assert!(error.is_transient(), "{error:?}");
+                    }
+                    guard
+                });
+            }
+            scene.others_go_on(&others).await;
+            kept.end().await;
+            let all = within("they are broken", bounds::EVENTUALLY, administrators.join_all()).await;
+            for guard in all {
+                lost_eventually(&guard).await;
+            }
+        }
+    };
+    for_each_count(&s, broken).await;
+}
+
+async fn a_name_that_a_crowd_waits_for_costs_no_other_lock(s: Setting) {
+    let (scene, crowded) = (Scene { s: s.clone(), client: s.client().await, names: Vec::new() }, s.name());
+    let others = scene.hold_others().await;
+    let holder = s.hold_long(&crowded).await;
+    let mut clients = vec![scene.client.clone()];
+    for _ in 0..s.size("other clients that wait for one name", 10, 100) {
+        clients.push(s.client().await);
+    }
+    let mut waiters = JoinSet::new();
+    for client in &clients {
+        let lock = client.lock(crowded.as_str()).ttl(s.long()).build().expect("fine terms");
+        for _ in 0..20 {
+            let lock = lock.clone();
+            waiters.spawn(async move { lock.acquire().await.map(drop) });
+        }
+    }
+    scene.others_go_on(&others).await;
+    // The name goes from hand to hand.
+    released(holder).await;
+    scene.others_go_on(&others).await;
+    waiters.shutdown().await;
+}
