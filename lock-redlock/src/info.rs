@@ -38,9 +38,9 @@ pub fn describe(server: String, nodes: usize, max_ttl: Duration) -> Info {
     info.wakes = Wakes::Pushed;
     info.clock = CLOCK;
     info.data_loss = format!(
-        "locks need {majority} of {nodes} nodes. A node that was restarted or flushed has no vote for {longest}, the \
-         longest ttl, so that no lock that it has forgotten is granted again. A node that is failed over to a replica \
-         and back may lose data unnoticed, so nodes with replicas have no vote at all"
+        "locks need {majority} of {nodes} nodes. A node that was restarted or flushed, or was a replica in between, has no \
+         vote for {longest}, the longest ttl, so that no lock that it has forgotten is granted again. Nodes with replicas \
+         have no vote at all"
     );
     info.requests_per_hand_over = requests;
     info

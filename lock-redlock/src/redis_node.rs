@@ -21,10 +21,10 @@ macro_rules! script {
     ($($file:literal),+) => { Script::new(concat!($(include_str!(concat!("scripts/", $file))),+)) };
 }
 
-static GRANT_OR_RAISE: Script = script!("run.lua", "guard.lua", "raise.lua", "grant.lua");
+static GRANT_OR_RAISE: Script = script!("run.lua", "marker.lua", "guard.lua", "raise.lua", "grant.lua");
 static REFILL: Script = script!("refill.lua");
 static VOTE: Script = script!("run.lua", "vote.lua");
-static MARK: Script = script!("run.lua", "mark.lua");
+static MARK: Script = script!("run.lua", "marker.lua", "mark.lua");
 
 /// One of the servers. Several claims use it at the same time.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ impl RedisNode {
     }
 
     async fn check_vote(&self, patience: Duration) -> Result<Finding> {
-        let add = |_, arguments: &mut Arguments<'_>| _ = arguments.number(whole_millis(self.max_ttl));
+        let add = |_, arguments: &mut Arguments<'_>| self.add_agreed(arguments);
         let answer = self.node.run(patience, &VOTE, &[&self.marker, &self.quarantine], add).await?;
         let (level, message) = match numbers(&answer)?[..] {
             [1, 0] => (Level::Good, "it has its vote".to_owned()),
@@ -92,7 +92,8 @@ impl RedisNode {
                 (
                     Level::Warning,
                     format!(
-                        "new, restarted or flushed: it has no vote until {} after its first request; {advice}",
+                        "new, restarted, flushed, or with other data than before: it has no vote until {} after its \
+                         first request; {advice}",
                         HumanDuration(self.max_ttl)
                     ),
                 )
@@ -165,13 +166,18 @@ impl RedisNode {
 
     /// Gives the node its vote, because an operator says that no client holds a lock.
     pub(crate) async fn mark(&self, patience: Duration) -> Result<Marked> {
-        let add = |_, arguments: &mut Arguments<'_>| _ = arguments.number(whole_millis(self.max_ttl));
+        let add = |_, arguments: &mut Arguments<'_>| self.add_agreed(arguments);
         let answer = self.node.run(patience, &MARK, &[&self.marker, &self.quarantine], add).await?;
         match numbers(&answer)?[..] {
             [0, 0] => Ok(Marked::Already),
             [1, left] => Ok(Marked::Now { votes_in: duration(left).unwrap_or_default() }),
             _ => Err(answer.unexpected()),
         }
+    }
+
+    /// Adds what the guard compares with the node's marker.
+    fn add_agreed(&self, arguments: &mut Arguments<'_>) {
+        arguments.number(whole_millis(self.max_ttl)).number(self.database());
     }
 
     fn guarded<'a>(&'a self, keys: &'a Keys) -> [&'a [u8]; 4] {
@@ -195,7 +201,7 @@ impl Node for RedisNode {
         for _ in 0..2 {
             let add = |terms: Terms, arguments: &mut Arguments<'_>| {
                 arguments.bytes(ask.value.as_bytes()).number(whole_millis(ask.ttl)).number(terms.deadline);
-                arguments.number(least).number(whole_millis(self.max_ttl));
+                self.add_agreed(arguments.number(least));
                 ask.earlier.iter().for_each(|earlier| _ = arguments.bytes(earlier.as_bytes()));
             };
             let answer = self.node.run(patience, &GRANT_OR_RAISE, &self.guarded(&ask.keys), add).await?;
@@ -237,7 +243,7 @@ impl Node for RedisNode {
     ) -> Result<bool> {
         let add = |_, arguments: &mut Arguments<'_>| {
             arguments.bytes(ask.value.as_bytes()).bytes(granted.to_string().as_bytes());
-            arguments.bytes(token.to_string().as_bytes()).bytes(b"").number(whole_millis(self.max_ttl));
+            self.add_agreed(arguments.bytes(token.to_string().as_bytes()).bytes(b""));
         };
         let answer = self.node.run(patience, &GRANT_OR_RAISE, &self.guarded(&ask.keys), add).await?;
         match numbers(&answer)?[..] {

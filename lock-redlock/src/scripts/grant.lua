@@ -3,7 +3,8 @@
 -- KEYS  1 the lock   2 its token   3 the marker   4 the quarantine
 -- ARGV  1 the owner's value   2 the ttl in ms   3 the deadline, in the server's time in us   4 the least token,
 --       which counts only up to a second, or a tenth of the longest ttl, above the server's time, or 0
---       5 the longest ttl in ms   6… the values of this owner's earlier tries
+--       5 the longest ttl in ms   6 the number of the database   7… the values of this owner's earlier
+--       tries
 --
 -- Answers, each ending in the server's time in us:
 --   1 token left           granted now, or held by this owner already
@@ -37,7 +38,7 @@ if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
 end
 
 local holder = redis.call('GET', KEYS[1])
-for nth = 6, #ARGV do
+for nth = 7, #ARGV do
   -- What is left of an earlier try of this owner is taken over, as a grant of its own.
   if holder == ARGV[nth] then
     redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])

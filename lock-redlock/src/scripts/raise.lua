@@ -3,6 +3,7 @@
 --
 -- KEYS  1 the lock   2 its token   3 the marker   4 the quarantine
 -- ARGV  1 the owner's value   2 the token of the grant on this node   3 the token   4 nothing   5 the longest ttl in ms
+--       6 the number of the database
 --
 -- Answers, each ending in the server's time in us:
 --   1   the node's token is that one now

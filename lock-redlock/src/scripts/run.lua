@@ -1,12 +1,14 @@
--- Reads the server's time and its run_id. Runs before the scripts that use either.
+-- Reads the server's time, and which history of its data this is. Runs before the scripts that use either.
 
 -- TIME is read only once: before Redis 7.2 a second answer would differ.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 
 -- Not pcall: a user that may not run INFO must not vote without the guard.
-local info = redis.call('INFO', 'server')
-local at = string.find(info, 'run_id:', 1, true)
-if not at then return redis.error_reply('NOPERM the server does not tell its run_id') end
-local run = string.sub(info, at + 7, at + 46)
-
+local info = redis.call('INFO', 'replication')
+if string.find(info, 'role:slave', 1, true) then return redis.error_reply('READONLY the server is a replica') end
+-- A server takes another id when it starts, and when it was a replica and is a primary again. The run_id stays the same
+-- in the second case, although the data is another server's.
+local at = string.find(info, 'master_replid:', 1, true)
+if not at then return redis.error_reply('NOPERM the server does not tell its master_replid') end
+local history = string.sub(info, at + 14, at + 53)

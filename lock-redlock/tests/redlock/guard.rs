@@ -190,7 +190,7 @@ pub(crate) fn a_node_with_replicas_has_no_vote() {
 }
 
 /// Such a node could not tell whether it has been restarted.
-pub(crate) fn a_node_whose_user_may_not_ask_its_run_id_has_no_vote() {
+pub(crate) fn a_node_whose_user_may_not_ask_its_history_has_no_vote() {
     run(async {
         let nodes = five(ms(1500));
         for url in &nodes.urls()[..3] {

@@ -8,6 +8,7 @@ mod minority;
 mod model;
 #[path = "../nodes/mod.rs"]
 mod nodes;
+mod older_state;
 mod reaching;
 mod tls;
 mod token;
@@ -33,7 +34,7 @@ rules! {
         clients_agree_on_the_longest_ttl,
         a_node_that_evicts_has_no_vote,
         a_node_with_replicas_has_no_vote,
-        a_node_whose_user_may_not_ask_its_run_id_has_no_vote,
+        a_node_whose_user_may_not_ask_its_history_has_no_vote,
         one_server_under_two_names_is_refused,
         what_a_majority_has_forgotten_is_lost,
         a_rolling_restart_of_all_costs_no_holder_the_lock,
@@ -51,6 +52,12 @@ rules! {
     }
     model {
         the_simulations_node_answers_as_the_scripts_do,
+    }
+    older_state {
+        a_node_that_followed_another_server_has_no_vote,
+        a_database_that_was_swapped_away_and_back_has_no_vote,
+        databases_that_were_swapped_have_no_vote,
+        a_replica_that_may_be_written_to_has_no_vote,
     }
     reaching {
         opening_waits_for_a_majority_unless_it_is_lazy,
