@@ -115,6 +115,11 @@ impl File {
         self.parts.seen()
     }
 
+    /// Says which of the files that are there now are not those that `used` names. `None` if all are the same.
+    pub(crate) fn changes_since(&self, used: &str) -> Option<String> {
+        self.parts.changes_since(used)
+    }
+
     /// Returns which files are there now.
     pub(crate) fn identity(&self) -> Result<Identity> {
         self.parts.identity()

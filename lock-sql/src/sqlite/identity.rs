@@ -4,6 +4,7 @@
 //! A process that has a deleted or replaced file open can still write to it, but no other process sees these writes.
 //! Rows that were committed recently are in the log alone, so the log counts as much as the database.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use lock_core::{Effect, Error, Result};
@@ -60,6 +61,23 @@ impl Parts {
         filesystem::status(&self.database).ok().map(|file| Seen(file.id))
     }
 
+    /// Says which of the files that are there now are not those that `used` names, as an [`Identity`] is displayed. `None`
+    /// if all are the same.
+    pub(crate) fn changes_since(&self, used: &str) -> Option<String> {
+        let mut used = used.split(' ');
+        let change = |path: &PathBuf| {
+            let before = used.next().unwrap_or_default();
+            match filesystem::status(path) {
+                Ok(file) if name(file.id) == before => None,
+                Ok(_) => Some(format!("{} was replaced", path.display())),
+                Err(_) => Some(format!("{} was removed", path.display())),
+            }
+        };
+        let changes: Vec<String> =
+            [&self.database, &self.log, &self.index].into_iter().filter_map(change).collect();
+        (!changes.is_empty()).then(|| changes.join(", "))
+    }
+
     /// Returns which files are there now. `Rejected` if the database is a file with more names than this one.
     pub(crate) fn identity(&self) -> Result<Identity> {
         let database = stat(&self.database)?;
@@ -81,6 +99,17 @@ impl Identity {
         let (device, inode) = cfg!(unix).then_some(self.database)?;
         Some(format!("{:032x} {device:x}:{inode:x}", u128::from_be_bytes(boot)))
     }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [database, log, index] = [self.database, self.log, self.index].map(name);
+        write!(f, "{database} {log} {index}")
+    }
+}
+
+fn name((device, inode): Id) -> String {
+    format!("{device:x}:{inode:x}")
 }
 
 fn stat(path: &Path) -> Result<Status> {

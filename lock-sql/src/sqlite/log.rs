@@ -36,16 +36,23 @@ pub(crate) async fn must_be_of_its_index(
         // Another connection has begun the log by now, and its frames are in both.
         _ if has_begun(file) => Ok(()),
         ..0 => Err(Obstacle::Busy),
-        _ => Err(Obstacle::Found(Error::unavailable(Effect::NotApplied, removed(file)))),
+        _ => Err(Obstacle::Found(removed(file))),
     }
 }
 
-fn removed(file: &File) -> String {
-    format!(
-        "{} was removed, and a process has its index open: end the idle processes that use the file, or remove {} too",
+/// Returns why a page that is in the log can't be read, if the log has not begun.
+pub(crate) fn obstacle(file: &File) -> Option<Error> {
+    (!has_begun(file)).then(|| removed(file))
+}
+
+fn removed(file: &File) -> Error {
+    let message = format!(
+        "{} was removed or emptied, and a process has its index open: end the idle processes that use the file, or \
+         remove {} too",
         file.log().display(),
         file.index().display()
-    )
+    );
+    Error::unavailable(Effect::NotApplied, message)
 }
 
 /// Whether the log has a header, which is written with its first frame (<https://www.sqlite.org/walformat.html>).

@@ -1,5 +1,6 @@
 //! SQLite: a table of locks in a file on a local disk, shared by the processes of one machine.
 
+mod beside;
 mod call_queue;
 mod check;
 mod connections;
@@ -8,6 +9,7 @@ mod fence;
 mod file;
 mod filesystem;
 mod identity;
+mod in_use;
 mod info;
 mod log;
 #[cfg(target_os = "linux")]

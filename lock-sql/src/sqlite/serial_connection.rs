@@ -24,6 +24,7 @@ use super::call_queue::CallQueue;
 use super::errors::{self, Obstacle};
 use super::file::{self, File};
 use super::identity::Identity;
+use super::in_use::InUse;
 use super::time::{Now, Time, nanoseconds};
 use super::{connections, log, schema};
 
@@ -149,39 +150,50 @@ impl From<sqlx::Error> for Failure {
 pub(crate) struct Link {
     connection: SqliteConnection,
     files: Identity,
+    /// Ends after the connection, which writes to its files until it is closed.
+    in_use: Arc<InUse>,
     /// Until when the running statement may take effect, on the shared clock.
     deadline: Arc<AtomicI64>,
 }
 
 impl Link {
-    /// Opens a connection, and repeats that until the file that SQLite has opened is the one at the path. A file that
-    /// is created by this is opened a second time: before it existed, it could not be known which file it would be.
+    /// Opens a connection, and repeats that until the file that SQLite has opened is the one at the path, and no other
+    /// connection uses other files. A file that is created by this is opened a second time: before it existed, it could
+    /// not be known which file it would be.
     async fn open(route: &Route, call: &Call) -> Result<Link> {
         let _turn = connections::turn(&route.file, call).await?;
         loop {
             connections::close_stale(&route.file).await;
             route.file.must_have_one_path()?;
             let before = route.file.seen();
-            let connection = connect(&route.options(), route, call).await?;
-            let link = Link::on(connection, route).await?;
-            if link.files.is_of(before) {
-                route.info.learn_server(link.files.of_all(route.time.boot()).as_deref());
-                return Ok(link);
-            }
-            link.close().await;
+            let obstacle = match InUse::enter(&route.file)? {
+                Err(others) => others,
+                Ok(in_use) => {
+                    let connection = connect(&route.options(), route, call).await?;
+                    let link = Link::on(connection, route, in_use).await?;
+                    let agrees = match link.files.is_of(before) {
+                        true => link.in_use.agrees_on(&link.files),
+                        false => Ok(false),
+                    };
+                    if let Ok(true) = agrees {
+                        route.info.learn_server(link.files.of_all(route.time.boot()).as_deref());
+                        return Ok(link);
+                    }
+                    link.close().await;
+                    agrees.err().unwrap_or_else(|| replaced(&route.file))
+                }
+            };
             if call.left() <= MIN_TIME_FOR_RETRY {
-                return Err(Error::unavailable(
-                    Effect::NotApplied,
-                    format!("{} was made or replaced while it was opened", route.file.path().display()),
-                ));
+                return Err(obstacle);
             }
+            call.clock().sleep(BETWEEN_TRIES).await;
         }
     }
 
-    async fn on(mut connection: SqliteConnection, route: &Route) -> Result<Link> {
-        let deadline = Arc::new(AtomicI64::new(i64::MAX));
-        match Link::prepare(&mut connection, route, deadline.clone()).await {
-            Ok(files) => Ok(Link { connection, files, deadline }),
+    async fn on(mut connection: SqliteConnection, route: &Route, in_use: InUse) -> Result<Link> {
+        let (deadline, in_use) = (Arc::new(AtomicI64::new(i64::MAX)), Arc::new(in_use));
+        match Link::prepare(&mut connection, route, deadline.clone(), in_use.clone()).await {
+            Ok(files) => Ok(Link { connection, files, in_use, deadline }),
             Err(e) => Err(refused(connection, e).await),
         }
     }
@@ -192,12 +204,17 @@ impl Link {
         connection: &mut SqliteConnection,
         route: &Route,
         limit: Arc<AtomicI64>,
+        in_use: Arc<InUse>,
     ) -> Result<Identity> {
         let files = route.file.identity()?;
         route.file.must_share_the_index()?;
         let (time, file) = (route.time, route.file.clone());
         // The last checks before a statement takes effect, after every wait for other processes.
-        let may_commit = move || file.has(&files) && time.shared() <= limit.load(Ordering::Acquire);
+        let may_commit = move || {
+            // A connection that is dropped is closed by its own thread, with this function. Its files are in use until then.
+            let _in_use = &in_use;
+            file.has(&files) && time.shared() <= limit.load(Ordering::Acquire)
+        };
         connection.lock_handle().await.map_err(errors::connecting)?.set_commit_hook(may_commit);
         Ok(files)
     }
@@ -210,6 +227,7 @@ impl Link {
     /// Closes the connection, and waits for the end of that. No call could be told of an error.
     pub(crate) async fn close(self) {
         self.connection.close().await.ok();
+        drop(self.in_use);
     }
 
     /// Asks on the connection in `slot`, and opens it if there is none. The connection stays there only if it can be used
@@ -317,6 +335,9 @@ async fn connect(options: &SqliteConnectOptions, route: &Route, call: &Call) -> 
             Err(Obstacle::Sqlite(e)) if errors::is_cant_open(&e) => {
                 return Err(route.file.obstacle().unwrap_or_else(|| errors::connecting(e)));
             }
+            Err(Obstacle::Sqlite(e)) if errors::is_short_read(&e) => {
+                return Err(log::obstacle(&route.file).unwrap_or_else(|| errors::connecting(e)));
+            }
             Err(Obstacle::Sqlite(e)) => return Err(errors::connecting(e)),
             Err(Obstacle::Found(e)) => return Err(e),
             Err(Obstacle::Busy) => {
@@ -330,6 +351,13 @@ async fn connect(options: &SqliteConnectOptions, route: &Route, call: &Call) -> 
 }
 
 const BETWEEN_TRIES: Duration = Duration::from_millis(3);
+
+fn replaced(file: &File) -> Error {
+    Error::unavailable(
+        Effect::NotApplied,
+        format!("{} was made or replaced while it was opened", file.path().display()),
+    )
+}
 
 /// Opens a connection, and ensures that the file has a log and our table.
 async fn set_up(options: &SqliteConnectOptions, file: &File) -> Result<SqliteConnection, Obstacle> {

@@ -14,6 +14,7 @@ use async_trait::async_trait;
 use lock_core::Name;
 use lock_core::driver::{Hub, PerProcess, Prefix, Subscription};
 
+use super::beside;
 use crate::table::Listener;
 
 type FileAndPrefix = (PathBuf, String);
@@ -107,10 +108,9 @@ struct Mark {
 
 impl Marks {
     fn beside(database: &Path) -> io::Result<Marks> {
-        let mut path = database.as_os_str().to_owned();
-        path.push("-waiters");
-        let path = Path::new(&path);
-        Ok(Marks { mark: Mutex::new(Mark { file: open(path)?, listeners: 0 }), probe: open(path)? })
+        let path = beside::path(database, "", "-waiters");
+        let mark = Mark { file: beside::open(&path)?, listeners: 0 };
+        Ok(Marks { mark: Mutex::new(mark), probe: beside::open(&path)? })
     }
 
     fn add_listener(&self) {
@@ -143,24 +143,6 @@ impl Marks {
 }
 
 const TRIES: u32 = 100;
-
-/// Opens a file, and creates it if it is missing. Anything but a regular file is refused without waiting, for example
-/// for the reader of a FIFO.
-fn open(path: &Path) -> io::Result<File> {
-    let mut options = File::options();
-    options.create(true).truncate(false).write(true);
-    #[cfg(unix)]
-    {
-        use rustix::fs::OFlags;
-        use std::os::unix::fs::OpenOptionsExt;
-        options.custom_flags((OFlags::NONBLOCK | OFlags::NOFOLLOW).bits() as i32);
-    }
-    let file = options.open(path)?;
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::other("it is not a regular file")),
-    }
-}
 
 impl Drop for Wakes {
     fn drop(&mut self) {

@@ -40,6 +40,18 @@ const TESTS: &[Named] = &[
     ("a_full_disk_grants_nothing_and_is_survived", disk::a_full_disk_grants_nothing_and_is_survived),
     ("a_read_only_disk_is_said_to_be_one", disk::a_read_only_disk_is_said_to_be_one),
     ("a_log_that_was_removed_makes_no_second_holder", log::a_log_that_was_removed_makes_no_second_holder),
+    (
+        "a_holder_that_sends_nothing_keeps_its_lock_without_the_log",
+        log::a_holder_that_sends_nothing_keeps_its_lock_without_the_log,
+    ),
+    (
+        "a_database_that_was_removed_is_in_use_until_its_holder_knows",
+        log::a_database_that_was_removed_is_in_use_until_its_holder_knows,
+    ),
+    ("a_log_that_was_put_back_is_gone_on_with", log::a_log_that_was_put_back_is_gone_on_with),
+    ("a_log_that_was_emptied_makes_no_second_holder", log::a_log_that_was_emptied_makes_no_second_holder),
+    #[cfg(target_os = "linux")]
+    ("a_fork_uses_no_files", log::a_fork_uses_no_files),
     ("an_index_whose_log_was_removed_is_not_gone_by", log::an_index_whose_log_was_removed_is_not_gone_by),
     #[cfg(target_os = "linux")]
     (

@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::mem;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lock_conformance::assert_in_time;
 use lock_conformance::timing::within;
-use lock_core::Client;
+use lock_core::{Client, Effect, ErrorKind};
+use sqlx::{Connection, Executor};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -45,6 +46,31 @@ pub(crate) fn an_index_that_was_removed_is_made_anew_under_load() {
         // call.
         let errors = answers.borrow().errors;
         assert_in_time!((errors < CLIENTS * 20), late by Duration::from_secs(1), "{errors} errors: the index was kept");
+    });
+}
+
+/// Another program keeps the index, and has no part in the list of the files that are in use.
+pub(crate) fn an_index_whose_log_was_removed_is_not_gone_by() {
+    run(async {
+        let file = File::new();
+        let client = file.client().await;
+        let mut program = file.admin().await;
+        program.execute("CREATE TABLE another (x)").await.unwrap();
+        drop(client);
+        fs::remove_file(format!("{}-wal", file.path().display())).unwrap();
+        let began = Instant::now();
+        let refused = loop {
+            let refused = lock_sql::sqlite::connect(&file.url()).await.unwrap_err();
+            // The client's connections are closed in the background.
+            if refused.message().contains("index open") {
+                break refused;
+            }
+            assert_in_time!(began.elapsed() < Duration::from_secs(20), "{refused}");
+        };
+        assert_eq!(refused.kind(), ErrorKind::Unavailable { effect: Effect::NotApplied }, "{refused}");
+        assert!(refused.message().contains("locks.db-wal was removed or emptied"), "{refused}");
+        program.close().await.unwrap();
+        lock_sql::sqlite::connect(&file.url()).await.unwrap();
     });
 }
 

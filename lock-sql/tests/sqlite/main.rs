@@ -43,6 +43,7 @@ rules! {
     #[cfg(target_os = "linux")]
     index {
         an_index_that_was_removed_is_made_anew_under_load,
+        an_index_whose_log_was_removed_is_not_gone_by,
     }
     #[cfg(target_os = "linux")]
     lease {
