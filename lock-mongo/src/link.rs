@@ -107,9 +107,9 @@ pub(crate) fn majority_in_command() -> Document {
     doc! { "w": "majority", "j": true }
 }
 
-/// The write concern of writes that may be lost: the mark of a waiter.
-pub(crate) fn one_node() -> WriteConcern {
-    WriteConcern::builder().w(Acknowledgment::Nodes(1)).build()
+/// The write concern of writes that may be lost, as commands contain it: the mark of a waiter.
+pub(crate) fn one_node_in_command() -> Document {
+    doc! { "w": 1 }
 }
 
 const HEARTBEAT: Duration = Duration::from_secs(2);

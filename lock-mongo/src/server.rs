@@ -4,14 +4,14 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lock_core::driver::{Call, Context, FirstUse, Prefix, Renewals, detached};
+use lock_core::driver::{Call, Context, FirstUse, Prefix, Renewals, detached, whole_millis};
 use lock_core::{Clock, Effect, Error, Name, Random, Result};
 use mongodb::bson::{Bson, Document, RawDocument};
 use mongodb::options::{ClientOptions, FindOneAndUpdateOptions, ReturnDocument};
 
 use crate::claim_session::ClaimSession;
 use crate::errors::{self, is_duplicate, was_not_sent_to_standalone};
-use crate::link::{Hello, Link, Place, bounded, majority, one_node, primary_only};
+use crate::link::{Hello, Link, Place, bounded, majority, one_node_in_command, primary_only};
 use crate::primary::{self, Term};
 use crate::profile::{Kind, Profile};
 use crate::record::Record;
@@ -205,8 +205,17 @@ impl Server {
     /// Writes the mark that a claim waits into a lock's document.
     pub(crate) async fn mark(&self, call: &Call, key: &Bson) -> Result<()> {
         let link = self.link();
-        let (locks, lock) = (link.locks().clone(), mongodb::bson::doc! { "_id": key });
-        let mark = async move { locks.update_one(lock, statements::mark()).write_concern(one_node()).await };
+        let mark = mongodb::bson::doc! {
+            "update": link.locks().name(),
+            "updates": [{ "q": { "_id": key }, "u": statements::mark() }],
+            "writeConcern": one_node_in_command(),
+            // The transaction of another program may be open on the document for much longer. The request would keep a
+            // connection meanwhile, and the claim has something else to do in its call.
+            "maxTimeMS": whole_millis(call.left() / 4).max(1),
+        };
+        let asking = link.clone();
+        let mark =
+            async move { asking.database().run_command(mark).selection_criteria(primary_only()).await };
         self.ask(call, &link, mark).await.map(drop)
     }
 

@@ -97,6 +97,7 @@ rules! {
         without_listeners_there_is_no_stream,
         a_standalone_server_is_looked_at,
         a_release_knows_whether_others_wait,
+        a_mark_waits_for_no_transaction_beyond_its_call,
         waiters_count_releases_and_those_that_came_first_ask_first,
     }
 }

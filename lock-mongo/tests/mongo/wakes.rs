@@ -7,7 +7,9 @@ use lock_core::{ErrorKind, Label, Owner, Random};
 use lock_mongo::mongodb::bson::{DateTime, doc};
 use lock_test_servers::{MongoDb, Product, StandaloneMongoDb};
 
-use crate::server::{LONG, PATIENCE, Server, busy, claim, document, granted, key, name, run, until};
+use crate::server::{
+    LONG, PATIENCE, Server, busy, claim, claim_with, document, granted, key, name, run, until,
+};
 
 async fn woken(claim: &mut Box<dyn Claim>) -> bool {
     tokio::time::timeout(Duration::from_secs(5), claim.changed()).await.is_ok()
@@ -254,4 +256,28 @@ async fn grow_old(server: &Server) -> DateTime {
     let old = vec![doc! { "$set": { "waiting": { "$add": ["$$NOW", 10_000] } } }];
     server.locks().await.update_one(doc! { "_id": key("a") }, old).await.unwrap();
     marked(server).await.unwrap()
+}
+
+/// Otherwise each waiter of a document on which a transaction is open would keep a connection.
+pub(crate) fn a_mark_waits_for_no_transaction_beyond_its_call() {
+    run(async {
+        let server = Server::start(&MongoDb, &[]);
+        let client = server.client().await;
+        granted(&mut claim(&client, "a", LONG)).await;
+        let raw = server.raw().await;
+        let mut keeper = raw.start_session().await.unwrap();
+        keeper.start_transaction().await.unwrap();
+        let (kept, locks) = (doc! { "_id": key("a") }, crate::server::locks(&raw));
+        locks.update_one(kept, doc! { "$set": { "label": "kept" } }).session(&mut keeper).await.unwrap();
+        let mut waiter = claim_with(&client, "a", LONG, PATIENCE / 2);
+        let listens = tokio::spawn(async move { waiter.listen().await });
+        let marks = async || {
+            let operations = doc! { "currentOp": 1, "op": "update", "ns": "onelock.onelock_locks" };
+            server.admin(operations).await.get_array("inprog").unwrap().len()
+        };
+        until("it writes its mark", PATIENCE, async || marks().await == 1).await;
+        listens.await.unwrap().expect("the time that is left is enough to listen");
+        until("no request waits for the transaction", PATIENCE, async || marks().await == 0).await;
+        keeper.abort_transaction().await.unwrap();
+    });
 }

@@ -221,6 +221,7 @@ rules! {
         a_server_that_evicts_locks_says_so,
         a_demoted_primary_is_left_and_its_successor_met,
         a_replica_that_takes_writes_locks_nothing,
+        a_script_that_blocks_the_server_costs_no_longer_lease,
         a_connection_that_was_cut_is_replaced,
         many_calls_open_one_connection,
         a_restarted_server_is_found_again_with_what_it_is_now,

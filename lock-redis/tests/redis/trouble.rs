@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use lock_core::driver::{Level, Revocation, When};
-use lock_core::{Effect, ErrorKind, Label, Owner, OwnerBytes, Random};
+use lock_conformance::timing::{released, still_held, within};
+use lock_core::driver::{Claim, Level, Revocation, When};
+use lock_core::{Effect, Error, ErrorKind, Label, LossReason, Owner, OwnerBytes, Random};
 
 use crate::server::{Server, claim, granted, name, run, until};
 use crate::together::run_on_one_thread;
@@ -52,6 +53,53 @@ pub(crate) fn a_demoted_primary_is_left_and_its_successor_met() {
         let _: () = raw.ask(&["REPLICAOF", "NO", "ONE"]).await;
         granted(&mut claim).await;
     });
+}
+
+/// While another program's script runs, the server answers that it is busy, or not at all.
+pub(crate) fn a_script_that_blocks_the_server_costs_no_longer_lease() {
+    run(async {
+        let server = Server::start(&["--lua-time-limit", "5"]);
+        let (client, mut killer) = (server.client("").await, server.raw().await);
+        let lock = |name: &str, ttl_ms| {
+            let ttl = Duration::from_millis(ttl_ms);
+            client.lock(name).ttl(ttl).build().unwrap()
+        };
+        let (short, long) = (lock("short", 400), lock("long", 6000));
+        let (ends, outlasts) = (short.acquire().await.unwrap(), long.acquire().await.unwrap());
+        let mut other = server.raw().await;
+        let endless = tokio::spawn(async move {
+            other.try_ask::<()>(&["EVAL", "while true do end", "0"]).await.expect_err("it is killed")
+        });
+        let busy = until_busy(&mut claim(&client, "a", 6000)).await;
+        assert_eq!(busy.kind(), NOT_DONE, "{busy}");
+        let free = lock("free", 6000);
+        let waiter = tokio::spawn(async move { free.acquire().await });
+        let time = ends.valid_for() + Duration::from_millis(150);
+        assert_eq!(within("the loss", time, ends.lost()).await, LossReason::Expired);
+        // Longer than the pause between two renewals, and shorter than the lease.
+        tokio::time::sleep(Duration::from_millis(2500)).await;
+        still_held(&outlasts);
+        let _: () = killer.ask(&["SCRIPT", "KILL"]).await;
+        endless.await.unwrap();
+        released(within("the waiter has it", Duration::from_secs(3), waiter).await.unwrap().unwrap()).await;
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        released(outlasts).await;
+        released(short.acquire().await.unwrap()).await;
+    });
+}
+
+/// Repeats attempts until the server says that it is busy. Returns that error.
+async fn until_busy(claim: &mut Box<dyn Claim>) -> Error {
+    let mut refused = None;
+    until("the server is busy", async || match claim.attempt().await {
+        Err(error) if error.message().contains("busy") => {
+            refused = Some(error);
+            true
+        }
+        _ => false,
+    })
+    .await;
+    refused.expect("it was refused")
 }
 
 /// Otherwise its primary, which never learns of a write on the replica, would grant the same lock again.
