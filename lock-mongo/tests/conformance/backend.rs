@@ -164,14 +164,24 @@ impl Interrupt for Admin {
 #[async_trait]
 impl KeepBusy for Admin {
     async fn keep_busy(&self, names: &[Name]) -> Box<dyn Busy> {
+        let (locks, keys) = (locks(&self.url).await, names.iter().map(key).collect::<Vec<Bson>>());
+        let theirs = doc! { "_id": { "$in": keys } };
         let mut session = client(&self.url).await.start_session().await.expect("a session");
-        session.start_transaction().await.expect("it has begun none");
-        let keys: Vec<Bson> = names.iter().map(key).collect();
-        let keep = locks(&self.url).await;
-        let keep = keep.update_many(doc! { "_id": { "$in": keys } }, doc! { "$set": { "label": "kept" } });
-        let kept = keep.session(&mut session).await.expect("an update");
-        assert_eq!(kept.matched_count, names.len() as u64, "each name has a document");
-        Box::new(Transaction(session))
+        loop {
+            session.start_transaction().await.expect("it has begun none");
+            let keep = locks.update_many(theirs.clone(), doc! { "$set": { "label": "kept" } });
+            match keep.session(&mut session).await {
+                Ok(kept) => {
+                    assert_eq!(kept.matched_count, names.len() as u64, "each name has a document");
+                    return Box::new(Transaction(session));
+                }
+                // One of them is being renewed.
+                Err(e) if e.contains_label(mongodb::error::TRANSIENT_TRANSACTION_ERROR) => {
+                    session.abort_transaction().await.expect("it is open");
+                }
+                Err(e) => panic!("an update: {e}"),
+            }
+        }
     }
 }
 

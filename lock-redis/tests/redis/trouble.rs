@@ -114,7 +114,7 @@ pub(crate) fn a_replica_that_takes_writes_locks_nothing() {
         // The claim of a holder that the primary knows: requests that are sent to the replica would not reach the
         // primary.
         let mut claim = claim(&client, "a", 20_000);
-        let not_here = |error: lock_core::Error| {
+        let not_here = |error: Error| {
             assert_eq!(error.kind(), NOT_DONE, "{error}");
             assert!(error.message().contains("is a replica"), "{error}");
         };

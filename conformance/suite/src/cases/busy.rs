@@ -219,5 +219,11 @@ async fn a_name_that_a_crowd_waits_for_costs_no_other_lock(s: Setting) {
     // The name goes from hand to hand.
     released(holder).await;
     scene.others_go_on(&others).await;
-    waiters.shutdown().await;
+    for guard in others {
+        released(guard).await;
+    }
+    for client in &clients {
+        client.shutdown(bounds::EVENTUALLY).await;
+    }
+    waiters.join_all().await;
 }
