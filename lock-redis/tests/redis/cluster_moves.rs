@@ -22,7 +22,7 @@ enum Stage {
 }
 
 /// The keys of a lock are at two members then.
-pub(crate) fn a_held_lock_is_renewed_and_released_while_its_slot_moves() {
+pub(crate) fn a_lock_whose_slot_moves_is_renewed_and_released() {
     run_within(LIMIT, async {
         let cluster = start();
         let (slot, mut round) = (slot("n"), 0);

@@ -80,7 +80,7 @@ async fn holds(claim: &mut Box<dyn Claim>) -> bool {
     matches!(claim.renew(TTL).await, Ok(Renewal::Held { .. }))
 }
 
-pub(crate) fn a_key_that_is_lost_or_changed_stops_no_waiter() {
+pub(crate) fn a_lost_or_changed_key_stops_no_waiter() {
     run_within(LIMIT, async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -115,7 +115,7 @@ pub(crate) fn a_key_that_is_lost_or_changed_stops_no_waiter() {
 }
 
 /// Only waiters that have died are in the queue.
-pub(crate) fn a_changed_queue_stops_no_try_on_a_free_name() {
+pub(crate) fn a_changed_queue_stops_no_try() {
     run_within(LIMIT, async {
         let server = Server::start(&[]);
         let (mut raw, client) = (server.raw().await, server.client(SHORT).await);

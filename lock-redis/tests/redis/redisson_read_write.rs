@@ -27,7 +27,7 @@ fn is_named(error: &lock_core::Error) {
     );
 }
 
-pub(crate) fn a_read_write_lock_is_refused_by_name_and_left_alone() {
+pub(crate) fn a_read_write_lock_is_named_and_left_alone() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -54,7 +54,7 @@ pub(crate) fn a_read_write_lock_is_refused_by_name_and_left_alone() {
 }
 
 /// Redisson grants it while ours is held.
-pub(crate) fn a_read_write_lock_over_ours_ends_ours_and_stays() {
+pub(crate) fn a_read_write_lock_over_ours_ends_ours() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;

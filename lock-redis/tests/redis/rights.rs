@@ -127,7 +127,7 @@ pub(crate) fn an_attempt_that_fails_leaves_nothing() {
 }
 
 /// Fair locks alone keep places.
-pub(crate) fn a_waiter_that_is_refused_leaves_no_place_for_ever() {
+pub(crate) fn a_refused_waiter_leaves_no_place_for_ever() {
     run_within(LIMIT, async {
         let server = Server::start(&[]);
         let mut user = User::of(&server, "?fair=true").await;
@@ -145,7 +145,7 @@ pub(crate) fn a_waiter_that_is_refused_leaves_no_place_for_ever() {
     });
 }
 
-pub(crate) fn what_a_holder_may_not_costs_it_no_more_than_that() {
+pub(crate) fn a_holder_without_a_right_keeps_what_it_can() {
     run_within(LIMIT, async {
         let server = Server::start(&[]);
         for layout in LAYOUTS {
@@ -205,7 +205,7 @@ pub(crate) fn a_revoke_that_fails_changes_nothing() {
     });
 }
 
-pub(crate) fn without_memory_a_holder_renews_and_releases_in_every_layout() {
+pub(crate) fn without_memory_holders_of_every_layout_renew_and_release() {
     run_within(LIMIT, async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
