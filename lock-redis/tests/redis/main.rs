@@ -240,8 +240,11 @@ rules! {
     }
 }
 
+/// A test that returns `Err` with the reason if it can't be run.
+type OptionalTest = (&'static str, fn() -> Result<(), String>);
+
 /// The tests that are not run where no server's clock can be set.
-const OF_CLOCKS: [(&str, fn() -> Result<(), String>); 3] = [
+const OF_CLOCKS: [OptionalTest; 3] = [
     (
         "fair_clock::set_back_a_dead_waiter_costs_one_grace",
         fair_clock::set_back_a_dead_waiter_costs_one_grace,
