@@ -7,6 +7,7 @@ use onelock::{Entry, FencingToken, LossReason, Name, Options};
 use serde_json::{Value, json};
 
 use crate::look::{entry_json, millis};
+use crate::os::{Found, Survivor};
 
 /// An event of a lock.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +24,10 @@ pub(crate) enum Event<'a> {
     Renewed,
     /// The lock is lost.
     Lost { reason: LossReason },
+    /// The command has ended and left so many processes running, of which one is named. They were killed.
+    LeftBehind { count: u32, found: Found },
+    /// This process of the command can't be ended.
+    GoesOn { survivor: Survivor },
     /// The lock was held until its release.
     Released,
     /// The call has failed.
@@ -57,6 +62,15 @@ impl Event<'_> {
             Event::Trouble { error } => json!({ "event": "trouble", "error": error }),
             Event::Renewed => json!({ "event": "renewed" }),
             Event::Lost { reason } => json!({ "event": "lost", "reason": reason.as_str() }),
+            Event::LeftBehind { count, found } => {
+                json!({ "event": "left_behind", "count": count, "pid": found.pid, "process": found.to_string() })
+            }
+            Event::GoesOn { survivor } => json!({
+                "event": "goes_on",
+                "pid": survivor.found.pid,
+                "process": survivor.found.to_string(),
+                "reason": survivor.why.as_str(),
+            }),
             Event::Released => json!({ "event": "released" }),
             Event::Failed { status, message } => {
                 json!({ "event": "failed", "status": status, "message": message })
@@ -73,6 +87,10 @@ impl Event<'_> {
             Event::Trouble { error } => format!("trouble error={}", one_line(error)),
             Event::Renewed => "renewed".to_owned(),
             Event::Lost { reason } => format!("lost reason={}", reason.as_str()),
+            Event::LeftBehind { count, found } => format!("left_behind count={count} pid={}", found.pid),
+            Event::GoesOn { survivor } => {
+                format!("goes_on pid={} reason={}", survivor.found.pid, survivor.why.as_str())
+            }
             Event::Released => "released".to_owned(),
             Event::Failed { status, message } => {
                 format!("failed status={status} message={}", one_line(message))

@@ -1,6 +1,7 @@
 //! The exit status of the program, and its last message.
 
 use std::fmt;
+use std::io;
 
 use onelock::{Error, ErrorKind};
 
@@ -23,6 +24,8 @@ pub(crate) enum Exit {
     NotWritten,
     /// `EX_IOERR`: the lock was lost while the command ran.
     Lost,
+    /// `EX_NOPERM`: the lock is held no longer, and a process of the command that can't be ended goes on.
+    GoesOn,
     /// The lock was held for as long as `--max-hold` allows. The status of timeout(1), unless the call sets another.
     HeldForLong(u8),
     /// Another client holds the lock: `EX_TEMPFAIL`, unless the call sets another status.
@@ -44,6 +47,7 @@ impl Exit {
             Exit::System => 71,
             Exit::NotWritten => 73,
             Exit::Lost => 74,
+            Exit::GoesOn => 77,
             Exit::HeldForLong(status) | Exit::NotAcquired(status) => status.into(),
             Exit::NotExecutable => 126,
             Exit::NotFound => 127,
@@ -70,10 +74,10 @@ impl Failure {
     }
 
     /// The failure of a command that could not be executed.
-    pub(crate) fn of_exec(program: &std::ffi::OsStr, error: &std::io::Error) -> Failure {
+    pub(crate) fn of_exec(program: &std::ffi::OsStr, error: &io::Error) -> Failure {
         let program = program.to_string_lossy();
         match error.kind() {
-            std::io::ErrorKind::NotFound => Failure::new(Exit::NotFound, format!("{program}: not found")),
+            io::ErrorKind::NotFound => Failure::new(Exit::NotFound, format!("{program}: not found")),
             _ => Failure::new(Exit::NotExecutable, format!("{program}: can't be executed: {error}")),
         }
     }
@@ -104,9 +108,24 @@ impl From<Error> for Failure {
     }
 }
 
-impl From<std::io::Error> for Failure {
-    fn from(error: std::io::Error) -> Failure {
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
         Failure::new(Exit::System, format!("the operating system refused: {error}"))
+    }
+}
+
+/// Adds to an error of the operating system what it is about.
+pub(crate) trait About<T> {
+    /// `object` is a file, a program, a process or a signal.
+    fn about(self, object: impl fmt::Display) -> io::Result<T>;
+}
+
+impl<T, E: Into<io::Error>> About<T> for Result<T, E> {
+    fn about(self, object: impl fmt::Display) -> io::Result<T> {
+        self.map_err(|e| {
+            let e = e.into();
+            io::Error::new(e.kind(), format!("{object}: {e}"))
+        })
     }
 }
 

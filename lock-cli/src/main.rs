@@ -24,7 +24,7 @@ mod watch;
 use tokio::runtime::Builder;
 
 use args::{Args, Verb};
-use exit::{Exit, Failure};
+use exit::{About, Exit, Failure};
 
 fn main() {
     os::outlive_full_files();
@@ -63,7 +63,8 @@ fn carry_out() -> Result<Exit, Failure> {
 
 /// Runs `work` on a runtime with one thread: no work here needs a second one.
 fn on_a_runtime(work: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
-    let runtime = Builder::new_current_thread().enable_all().build()?;
+    os::room_for_a_runtime()?;
+    let runtime = Builder::new_current_thread().enable_all().build().about("an asynchronous runtime")?;
     let outcome = runtime.block_on(work);
     // Does not wait for a thread that still looks up a host's name.
     runtime.shutdown_background();

@@ -7,18 +7,21 @@ pub(crate) mod release;
 use std::time::Duration;
 
 use onelock::driver::HumanDuration;
-use onelock::{Client, Guard, Label, Lock, LockBuilder, LossReason, Options, Period};
+use onelock::{Client, Clock, Guard, Instant, Label, Lock, LockBuilder, LossReason, Options, Period};
 
 use self::hold::{Asked, Hold};
 use self::release::Release;
 use crate::acquisition::held::{self, Place};
 use crate::acquisition::{Acquisition, LAST_REQUESTS, Notice, server};
 use crate::args::{Run, Voice};
-use crate::child::{self, Ended, Margins};
+use crate::child::{self, Ended, Margins, Outcome, Remark};
 use crate::event::{Event, with_troubles};
 use crate::exit::{Exit, Failure};
-use crate::os::{Process, ServiceManager, Signals};
+use crate::os::{Daemons, Process, ServiceManager, Signals, Survivor};
 use crate::print::{self, Lines};
+
+/// How the daemons of a command can go on.
+const KEEP: &str = "--keep-daemons lets daemons go on";
 
 impl Run {
     /// Returns when the command has ended and the lock is released, or with the failure.
@@ -74,8 +77,7 @@ impl Run {
         let began = clock.now();
         let lock = self.ask.lock(client, &self.name, acquisition.left());
         let margins = Margins::of(lock.clone().build()?.ttl(), self.kill_grace);
-        let lock = self.with_terms(lock, margins)?;
-        let asked = self.asked(lock)?;
+        let asked = self.asked(self.with_terms(lock)?)?;
         let server = server(client);
         let guard = tokio::select! {
             biased;
@@ -90,24 +92,86 @@ impl Run {
             held::variable(place, client),
         ];
         let deadline = margins.deadline(&guard);
-        let mut process = Process::start(&self.command(), &variables, deadline)?;
-        let ended = child::supervise(&mut process, &guard, margins, deadline, signals).await;
-        // If the supervision failed, this ends the command, before the lock is released.
-        drop(process);
-        let release = match (guard, &ended) {
-            (Hold::Slot(guard), Ok(Ended::ByItself(Exit::Status(0)))) => {
-                complete::complete(guard, clock, signals).await
+        let mut process = Process::start(&self.command(), &variables, deadline, self.daemons())?;
+        let ends = self.max_hold.map(|most| granted + most);
+        let hold = child::Hold { guard: &guard, clock, margins, ends };
+        let remark = |remark| self.remark(remark, lines);
+        let ended = match child::supervise(&mut process, &hold, deadline, signals, remark).await {
+            Ok(Outcome::GoesOn(survivor, lost)) => {
+                process.let_go();
+                return Err(self.gone_on(survivor, lost, guard));
             }
-            (guard, _) => {
-                let kept_until = self.min_hold.map(|least| granted + least);
-                release::release(guard, kept_until, clock, signals).await
-            }
+            Ok(Outcome::Ended(ended)) => Ok(ended),
+            Err(failure) => Err(failure),
         };
+        let keeps_daemons = self.daemons() == Daemons::Kept && matches!(ended, Ok(Ended::ByItself(_)));
+        if !keeps_daemons {
+            process.reap();
+        }
+        let kept_until = self.min_hold.map(|least| granted + least);
+        let release = release_after(&ended, guard, kept_until, clock, signals).await;
         let ended = ended?;
+        if keeps_daemons {
+            self.decide_on_daemons(&mut process, release).await?;
+        }
         if let Some(lines) = lines {
             lines.say(last_event(ended, release).json(&self.name));
         }
         self.verdict(ended, release)
+    }
+
+    /// Lets the daemons go on, or ends them if the lock was lost.
+    async fn decide_on_daemons(&self, process: &mut Process, release: Release) -> Result<(), Failure> {
+        match release {
+            Release::InTime | Release::Signalled(_) => process.let_go(),
+            Release::TooLate => {
+                if let Some(survivor) = child::end_daemons(process).await {
+                    let what = format!("{:?} was lost before the command ended, and {survivor}", self.name);
+                    return Err(Failure::new(Exit::GoesOn, what));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells what is found when the command ends.
+    fn remark(&self, remark: Remark, lines: Option<&Lines>) {
+        let event = match remark {
+            Remark::LeftBehind(count, found) => Event::LeftBehind { count, found },
+            Remark::GoesOn(survivor) => Event::GoesOn { survivor },
+        };
+        let name = &self.name;
+        match (lines, remark) {
+            (Some(lines), _) => lines.say(event.json(name)),
+            (None, Remark::LeftBehind(..)) if self.voice() == Voice::Quiet => {}
+            (None, Remark::LeftBehind(1, found)) => {
+                print::note(format!("the command has left {found} running, which is killed ({KEEP})"));
+            }
+            (None, Remark::LeftBehind(count, found)) => print::note(format!(
+                "the command has left {count} processes running, {found} among them, which are killed ({KEEP})"
+            )),
+            (None, Remark::GoesOn(survivor)) => {
+                print::note(format!(
+                    "{survivor}; {name:?} is kept until that has ended, or the lock is lost"
+                ));
+            }
+        }
+    }
+
+    /// Returns the end of a call whose command goes on. A lock that was lost is given up, one that is ours is left to its
+    /// lease.
+    fn gone_on(&self, survivor: Survivor, lost: Option<LossReason>, hold: Hold) -> Failure {
+        let name = &self.name;
+        let what = match lost {
+            Some(cause) => format!("{name:?} was lost ({cause}), and {survivor}"),
+            None => {
+                std::mem::forget(hold);
+                format!(
+                    "{survivor}; {name:?} stays held until its ttl is over, and then another client can have it"
+                )
+            }
+        };
+        Failure::new(Exit::GoesOn, what)
     }
 
     fn tell_grant(&self, guard: &Guard, server: &str, waited: Duration, lines: Option<&Lines>) {
@@ -136,11 +200,8 @@ impl Run {
         Err(Failure::new(Exit::Usage, what))
     }
 
-    fn with_terms(&self, mut lock: LockBuilder, margins: Margins) -> Result<Lock, Failure> {
-        if let Some(most) = self.max_hold {
-            // The command may use all of it. Then it gets SIGTERM, and the lock is kept for its grace.
-            lock = lock.max_hold(most.saturating_add(margins.terminate()));
-        }
+    /// `--max-hold` is no term of the lock: it ends the command, and the lock is kept until the command has ended.
+    fn with_terms(&self, mut lock: LockBuilder) -> Result<Lock, Failure> {
         if let Some(least) = self.min_hold {
             lock = lock.min_hold(least);
         }
@@ -191,6 +252,22 @@ impl Run {
             }
             None => options,
         }
+    }
+}
+
+/// Releases the lock, or keeps the slot of a command that has ended well.
+async fn release_after(
+    ended: &Result<Ended, Failure>,
+    hold: Hold,
+    kept_until: Option<Instant>,
+    clock: &Clock,
+    signals: &mut Signals,
+) -> Release {
+    match (hold, ended) {
+        (Hold::Slot(guard), Ok(Ended::ByItself(Exit::Status(0)))) => {
+            complete::complete(guard, clock, signals).await
+        }
+        (hold, _) => release::release(hold, kept_until, clock, signals).await,
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use onelock::{Name, parse_duration};
 
 use super::{Ask, Voice};
+use crate::os::Daemons;
 
 /// Runs a command while holding a lock.
 #[derive(Debug, clap::Args)]
@@ -49,6 +50,11 @@ pub(crate) struct Run {
     #[arg(long, value_name = "N", default_value_t = 124)]
     pub(crate) max_hold_exit_code: u8,
 
+    /// Let the daemons that the command leaves behind go on without the lock, when the command ends by itself; without
+    /// this flag they are killed. If the lock is lost, they are always killed
+    #[arg(long)]
+    keep_daemons: bool,
+
     /// Say on stderr on which server lock has acquired the lock, and with which token
     #[arg(short, long)]
     verbose: bool,
@@ -75,6 +81,7 @@ Exit status: the command's own, or
   128+n  signal n ended the command, or the wait
   124    --max-hold was over and the command was ended, whatever its own status (--max-hold-exit-code sets another)
   75     not acquired: another client held the lock (-E sets another status)
+  77     the lock is not held any more, and a process of the command that can't be ended goes on: stderr names it
   74     the lock was lost while the command ran, whatever the command's own status
   69     the server can't be reached or refuses the request
   64     bad usage, name, duration or URL; or this lock is held around this command already
@@ -82,13 +89,24 @@ Exit status: the command's own, or
   126    the command can't be executed
   127    the command is not found
 
-The command runs in a process group of its own. Signals are passed on to it. If the lease can't be renewed, the group
+The command runs in a process group of its own. Signals are passed on to it, also real-time signals, except those that
+tell a process of its own faults and files (SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP, SIGPIPE, SIGXFSZ), SIGCHLD,
+and SIGTSTP, SIGTTIN and SIGTTOU, which stop lock itself. While lock waits for the lock, a signal ends it, except SIGURG,
+SIGCONT and, if it has a terminal, SIGWINCH. If the lease can't be renewed, the group
 gets SIGTERM some time before the lease ends (--kill-grace), and SIGKILL shortly before it ends. If the lock is broken
 (lock break), the group gets SIGTERM when this holder is told: within a second if the server pushes notifications, at
 the next renewal on MySQL, SQLite and a standalone MongoDB. It gets SIGKILL shortly before the lease ends. If another
 client has the lock, or the server has lost it, the group gets SIGKILL at once. When the command ends, the processes
 that it leaves running in its group are killed, and the lock is released. On Linux that includes daemons, whatever their
-group and session are.
+group and session are; a line on stderr tells of them. With --keep-daemons they go on without the lock. They are killed
+all the same if the lock is lost, if --max-hold is over, or if lock is killed.
+
+A process that refuses SIGKILL, as a program of another user that sudo has started, or that does not end, as one that
+waits for a network file system, is told of after a second. The lock is kept until it has ended, for as long as the lock
+can be renewed. If the lock is lost before, the exit status is 77. A signal that comes a second after that line or later
+ends lock, with 77 too, and leaves the lock to its ttl. A process above one that refuses signals gets SIGTERM first, so
+that it can pass that on, and SIGKILL a second later, or when the lease ends. What is no descendant of the command is
+never ended: containers (docker run), remote commands (ssh), units (systemd-run), jobs that were sent to a queue (at).
 
 A second process of lock, the watcher, kills the command shortly before the lease ends even if lock itself is stopped or
 swapped out, and at once if lock is killed. Ctrl-Z stops the command and lock, so the lease is not renewed: continue
@@ -118,7 +136,7 @@ the server has an identity, also by that. If a lock is in this list, lock refuse
 
 While lock waits, it says on stderr for which lock, on which server, and which client holds it: at the start of the wait
 and once a minute, or all the time if stderr is a terminal. With --json it says by objects what happens: the events are
-waiting, held, trouble, renewed, lost, released and failed.
+waiting, held, trouble, renewed, left_behind, goes_on, lost, released and failed.
 
 Examples:
   lock run --name nightly-report -- ./report.sh
@@ -135,6 +153,11 @@ impl Run {
             (false, true) => Voice::Verbose,
             (false, false) => Voice::Usual,
         }
+    }
+
+    /// Returns what happens to daemons at the end of the command.
+    pub(crate) fn daemons(&self) -> Daemons {
+        if self.keep_daemons { Daemons::Kept } else { Daemons::Killed }
     }
 
     /// Returns the command and its arguments. Never empty.

@@ -1,11 +1,14 @@
 //! What depends on the operating system: the command's process, and the signals that this program gets.
 
+mod found;
 #[cfg(unix)]
 mod unix;
+
+pub(crate) use found::{Found, Survivor, Why};
 #[cfg(unix)]
 pub(crate) use unix::{
     Deadline, Process, ServiceManager, Signal, Signals, close_stderr, detach, fail_instead_of_stopping,
-    inner_call, outlive_full_files, own_program, stdin_is_ready,
+    inner_call, outlive_full_files, own_program, room_for_a_runtime, stdin_is_ready,
 };
 
 #[cfg(not(unix))]
@@ -13,18 +16,37 @@ mod other;
 #[cfg(not(unix))]
 pub(crate) use other::{
     Deadline, Process, ServiceManager, Signal, Signals, fail_instead_of_stopping, inner_call,
-    outlive_full_files, stdin_is_ready,
+    outlive_full_files, room_for_a_runtime, stdin_is_ready,
 };
+
+/// What happens to the daemons that the command leaves behind when it ends by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Daemons {
+    /// They are killed before the lock is released.
+    Killed,
+    /// They go on without the lock.
+    Kept,
+}
 
 /// What happened to the command's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// It has ended, and `reap` has to be called.
+    /// It has ended, and `reap` has to be called. Nothing of the command is left.
     Ended,
+    /// It has ended by itself, and `reap` has to be called. The daemons that it has left behind go on: until `release`
+    /// sets them free, `kill` ends them.
+    #[cfg_attr(not(unix), expect(dead_code, reason = "no process but the command's own is known there"))]
+    LeaderEnded,
     /// It was killed at the last deadline that it was given, and `reap` has to be called.
     #[cfg_attr(not(unix), expect(dead_code, reason = "no watcher keeps deadlines there"))]
     Killed,
     /// It was stopped from the terminal. When this event is reported, this program was stopped too, and continued.
     #[cfg_attr(not(unix), expect(dead_code, reason = "commands are not stopped there"))]
     Stopped,
+    /// It has ended by itself and left so many processes running, of which one is named. They are being killed.
+    #[cfg_attr(not(unix), expect(dead_code, reason = "no process but the command's own is known there"))]
+    LeftBehind(u32, Found),
+    /// This process of the command should have ended, and goes on.
+    #[cfg_attr(not(unix), expect(dead_code, reason = "no process but the command's own is known there"))]
+    GoesOn(Survivor),
 }

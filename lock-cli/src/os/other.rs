@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::process::{Child, Command};
 
-use super::Event;
+use super::{Daemons, Event};
 use crate::exit::{Exit, Failure};
 
 /// The command's process.
@@ -24,6 +24,7 @@ impl Process {
         command: &[OsString],
         variables: &[(&str, String)],
         _deadline: Deadline,
+        _daemons: Daemons,
     ) -> Result<Process, Failure> {
         let child = Command::new(&command[0])
             .args(&command[1..])
@@ -39,7 +40,7 @@ impl Process {
         Ok(Event::Ended)
     }
 
-    pub(crate) fn kill_at(&self, _deadline: Deadline) {}
+    pub(crate) fn kill_at(&mut self, _deadline: Deadline) {}
 
     pub(crate) fn go_on(&self) {}
 
@@ -53,10 +54,15 @@ impl Process {
         let _: io::Result<()> = self.0.start_kill();
     }
 
+    pub(crate) fn let_go(&mut self) {}
+
+    /// After [`Event::Ended`].
+    pub(crate) fn reap(&mut self) {}
+
     /// After [`Event::Ended`]: returns how the process ended.
-    pub(crate) fn reap(&mut self) -> io::Result<Exit> {
-        let status = self.0.try_wait()?.and_then(|status| status.code());
-        Ok(status.map_or(Exit::System, Exit::Status))
+    pub(crate) fn exit(&mut self) -> Exit {
+        let status = self.0.try_wait().ok().flatten().and_then(|status| status.code());
+        status.map_or(Exit::System, Exit::Status)
     }
 }
 
@@ -69,10 +75,19 @@ impl Deadline {
         Deadline
     }
 
+    pub(crate) fn later(self, _time: Duration) -> Deadline {
+        self
+    }
+
     /// Never resolves: no deadline is kept here.
     pub(crate) async fn reached(self) {
         std::future::pending().await
     }
+}
+
+/// Returns `Ok`: here a runtime needs no descriptors.
+pub(crate) fn room_for_a_runtime() -> io::Result<()> {
+    Ok(())
 }
 
 /// Returns `None`: there are no inner calls here.
@@ -120,6 +135,10 @@ impl Signal {
     pub(crate) fn asks_to_end(self) -> bool {
         true
     }
+
+    pub(crate) fn continues(self) -> bool {
+        false
+    }
 }
 
 /// Receives Ctrl-C. From now on it does not end this process.
@@ -129,6 +148,10 @@ pub(crate) struct Signals(());
 impl Signals {
     pub(crate) fn listen() -> io::Result<Signals> {
         Ok(Signals(()))
+    }
+
+    pub(crate) async fn next_to_pass_on(&mut self) -> Signal {
+        self.next().await
     }
 
     /// Waits for the next signal. Cancel safe.

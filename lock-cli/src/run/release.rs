@@ -13,7 +13,7 @@ use crate::print;
 
 /// A second signal counts only after this time. One that comes sooner may be the same signal, sent twice: at the end of
 /// a session both the shell and the terminal send it, and service managers send SIGHUP right after SIGTERM.
-const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
 /// The outcome of the release, or of keeping the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +82,7 @@ pub(crate) async fn release(
 }
 
 /// Returns at this moment; never, if there is none.
-pub(super) async fn at(moment: Option<Instant>, clock: &Clock) {
+pub(crate) async fn at(moment: Option<Instant>, clock: &Clock) {
     match moment {
         Some(moment) => clock.sleep_until(moment).await,
         None => std::future::pending().await,

@@ -1,4 +1,4 @@
-//! The messages between `lock` and its watcher: frames of nine bytes, over a pair of connected sockets.
+//! The messages between `lock` and its watcher: frames of one size, over a pair of connected sockets.
 //!
 //! Both ends are the same program, so the frames have no version.
 
@@ -16,7 +16,9 @@ use rustix::process::{Pid, Signal};
 use tokio::net::UnixStream;
 
 use super::deadline::Deadline;
-use crate::exit::Exit;
+use super::signals;
+use crate::exit::{About, Exit};
+use crate::os::{Found, Survivor, Why};
 
 /// What `lock` tells the watcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +29,8 @@ pub(super) enum Order {
     Signal(Signal),
     /// Kill the command, and everything that it has started, now.
     Kill,
+    /// What is left of the command goes on without the lock: daemons that are kept, or a process that can't be ended.
+    LetGo,
 }
 
 /// What the watcher tells `lock`.
@@ -40,26 +44,58 @@ pub(super) enum Report {
     Ended(Exit),
     /// The deadline has come, and no process of the command is left.
     Killed,
+    /// The command has ended with this status. Its daemons are kept until an order comes.
+    LeaderEnded(Exit),
+    /// The command has ended and left so many processes running, of which one is named. They are being killed.
+    LeftBehind(u32, Found),
+    /// This process was to be ended and goes on.
+    GoesOn(Survivor),
 }
 
-const FRAME: usize = 9;
+/// A kind, a number, and the name of a process.
+const FRAME: usize = 1 + NUMBER + NAME;
+const NUMBER: usize = 8;
+const NAME: usize = 16;
 type Frame = [u8; FRAME];
 
 fn frame(tag: u8, value: u64) -> Frame {
-    let mut frame = [tag; FRAME];
-    frame[1..].copy_from_slice(&value.to_le_bytes());
+    let mut frame = [0; FRAME];
+    frame[0] = tag;
+    frame[1..=NUMBER].copy_from_slice(&value.to_le_bytes());
     frame
+}
+
+/// A process, and another number.
+fn frame_of(tag: u8, found: Found, number: u32) -> Frame {
+    let mut frame = frame(tag, u64::from(found.pid) | (u64::from(number) << 32));
+    frame[1 + NUMBER..].copy_from_slice(&found.name);
+    frame
+}
+
+fn frame_of_exit(tag: u8, exit: Exit) -> Frame {
+    match exit {
+        Exit::Signal(signal) => frame(tag, u64::from(signal.unsigned_abs())),
+        exit => frame(tag, (1 << 32) | u64::from(exit.code().unsigned_abs())),
+    }
+}
+
+/// What [`frame_of_exit`] has written.
+fn exit_of(value: u64) -> Option<Exit> {
+    let number = i32::try_from(value & u64::from(u32::MAX)).ok()?;
+    Some(if value >> 32 == 0 { Exit::Signal(number) } else { Exit::Status(number) })
 }
 
 /// A message that fits into a frame.
 pub(super) trait Message: Sized {
     fn to_frame(self) -> Frame;
     /// Returns `None` if this is no message of this type.
-    fn from_parts(tag: u8, value: u64) -> Option<Self>;
+    fn from_parts(tag: u8, value: u64, name: [u8; NAME]) -> Option<Self>;
 
     fn from_frame(frame: Frame) -> io::Result<Self> {
-        let [tag, value @ ..] = frame;
-        Self::from_parts(tag, u64::from_le_bytes(value)).ok_or_else(|| {
+        let (mut value, mut name) = ([0; NUMBER], [0; NAME]);
+        value.copy_from_slice(&frame[1..=NUMBER]);
+        name.copy_from_slice(&frame[1 + NUMBER..]);
+        Self::from_parts(frame[0], u64::from_le_bytes(value), name).ok_or_else(|| {
             io::Error::other("lock and its watcher do not understand each other: a message of unknown kind")
         })
     }
@@ -71,14 +107,16 @@ impl Message for Order {
             Order::KillAt(deadline) => frame(0, deadline.to_nanos()),
             Order::Signal(signal) => frame(1, u64::from(signal.as_raw().unsigned_abs())),
             Order::Kill => frame(2, 0),
+            Order::LetGo => frame(3, 0),
         }
     }
 
-    fn from_parts(tag: u8, value: u64) -> Option<Order> {
+    fn from_parts(tag: u8, value: u64, _name: [u8; NAME]) -> Option<Order> {
         match tag {
             0 => Some(Order::KillAt(Deadline::from_nanos(value))),
-            1 => Signal::from_named_raw(i32::try_from(value).ok()?).map(Order::Signal),
+            1 => signals::of_number(i32::try_from(value).ok()?).map(Order::Signal),
             2 => Some(Order::Kill),
+            3 => Some(Order::LetGo),
             _ => None,
         }
     }
@@ -89,20 +127,28 @@ impl Message for Report {
         match self {
             Report::Started(group) => frame(0, u64::from(group.as_raw_nonzero().get().unsigned_abs())),
             Report::Stopped => frame(1, 0),
-            Report::Ended(Exit::Signal(signal)) => frame(2, u64::from(signal.unsigned_abs())),
-            Report::Ended(exit) => frame(3, u64::from(exit.code().unsigned_abs())),
-            Report::Killed => frame(4, 0),
+            Report::Ended(exit) => frame_of_exit(2, exit),
+            Report::Killed => frame(3, 0),
+            Report::LeaderEnded(exit) => frame_of_exit(4, exit),
+            Report::LeftBehind(count, found) => frame_of(5, found, count),
+            Report::GoesOn(Survivor { found, why: Why::NotAllowed }) => frame_of(6, found, 0),
+            Report::GoesOn(Survivor { found, why: Why::NotEndedYet }) => frame_of(7, found, 0),
         }
     }
 
-    fn from_parts(tag: u8, value: u64) -> Option<Report> {
-        let value = i32::try_from(value).ok()?;
+    fn from_parts(tag: u8, value: u64, name: [u8; NAME]) -> Option<Report> {
+        let [low, high] = [value & u64::from(u32::MAX), value >> 32].map(u32::try_from);
+        let (pid, number) = (low.ok()?, high.ok()?);
+        let found = Found { pid, name };
         match tag {
-            0 => Pid::from_raw(value).map(Report::Started),
+            0 => Pid::from_raw(i32::try_from(value).ok()?).map(Report::Started),
             1 => Some(Report::Stopped),
-            2 => Some(Report::Ended(Exit::Signal(value))),
-            3 => Some(Report::Ended(Exit::Status(value))),
-            4 => Some(Report::Killed),
+            2 => exit_of(value).map(Report::Ended),
+            3 => Some(Report::Killed),
+            4 => exit_of(value).map(Report::LeaderEnded),
+            5 => Some(Report::LeftBehind(number, found)),
+            6 => Some(Report::GoesOn(Survivor { found, why: Why::NotAllowed })),
+            7 => Some(Report::GoesOn(Survivor { found, why: Why::NotEndedYet })),
             _ => None,
         }
     }
@@ -139,7 +185,7 @@ pub(super) fn receive_with<M: Message>(socket: impl AsFd) -> io::Result<Option<(
     });
     let descriptor = descriptor
         .ok_or_else(|| io::Error::other("the message to the watcher lacks the command's standard input"))?;
-    fcntl_setfd(&descriptor, FdFlags::CLOEXEC)?;
+    fcntl_setfd(&descriptor, FdFlags::CLOEXEC).about("the command's standard input")?;
     Ok(Some((M::from_frame(frame)?, descriptor)))
 }
 
@@ -154,6 +200,9 @@ fn all_of_it(bytes: usize) -> io::Result<()> {
     }
 }
 
+/// How messages name the channel.
+pub(super) const CHANNEL: &str = "the sockets between lock and its watcher";
+
 /// One end of the channel.
 #[derive(Debug)]
 pub(super) struct Channel {
@@ -166,8 +215,8 @@ pub(super) struct Channel {
 impl Channel {
     /// Must be called within a tokio runtime.
     pub(super) fn new(socket: Socket) -> io::Result<Channel> {
-        socket.set_nonblocking(true)?;
-        Ok(Channel { socket: UnixStream::from_std(socket)?, frame: [0; FRAME], filled: 0 })
+        socket.set_nonblocking(true).about(CHANNEL)?;
+        Ok(Channel { socket: UnixStream::from_std(socket).about(CHANNEL)?, frame: [0; FRAME], filled: 0 })
     }
 
     /// Sends a message. Never waits.
@@ -179,14 +228,14 @@ impl Channel {
     /// Waits for the next message. Returns `None` when the other process is gone. Cancel safe.
     pub(super) async fn receive<M: Message>(&mut self) -> io::Result<Option<M>> {
         while self.filled < FRAME {
-            self.socket.readable().await?;
+            self.socket.readable().await.about(CHANNEL)?;
             match self.socket.try_read(&mut self.frame[self.filled..]) {
                 Ok(0) => return Ok(None),
                 Ok(bytes) => self.filled += bytes,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
                 // The other process ended without reading all messages.
                 Err(e) if e.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
-                Err(e) => return Err(e),
+                Err(e) => return Err(e).about(CHANNEL),
             }
         }
         self.filled = 0;
@@ -201,12 +250,20 @@ mod tests {
     #[test]
     fn messages_survive_the_way() {
         let deadline = Deadline::after(|| std::time::Duration::from_secs(7));
-        for order in [Order::KillAt(deadline), Order::Signal(Signal::TERM), Order::Kill] {
+        for order in [Order::KillAt(deadline), Order::Signal(Signal::TERM), Order::Kill, Order::LetGo] {
             assert_eq!(Order::from_frame(order.to_frame()).unwrap(), order);
         }
         let group = Pid::from_raw(4_194_303).unwrap();
-        let ends = [Exit::Status(0), Exit::Status(255), Exit::Signal(9)].map(Report::Ended);
-        for report in [Report::Started(group), Report::Stopped, Report::Killed].into_iter().chain(ends) {
+        let found = Found::new(4_194_303, b"fifteen letters");
+        let found = [
+            Report::LeftBehind(70_000, found),
+            Report::GoesOn(Survivor { found, why: Why::NotAllowed }),
+            Report::GoesOn(Survivor { found: Found::HIDDEN, why: Why::NotEndedYet }),
+        ];
+        let exits = [Exit::Status(0), Exit::Status(255), Exit::Signal(9), Exit::Signal(64)];
+        let ends = exits.iter().flat_map(|exit| [Report::Ended(*exit), Report::LeaderEnded(*exit)]);
+        let others = [Report::Started(group), Report::Stopped, Report::Killed];
+        for report in others.into_iter().chain(ends).chain(found) {
             assert_eq!(Report::from_frame(report.to_frame()).unwrap(), report);
         }
         assert!(Order::from_frame([9; FRAME]).is_err());

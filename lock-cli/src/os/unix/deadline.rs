@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 const LONGEST_TIMER: Duration = Duration::from_secs(1);
 
 /// A moment that means the same in two processes of one machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Deadline(Duration);
 
 impl Deadline {
@@ -19,6 +19,16 @@ impl Deadline {
     pub(crate) fn after(left: impl FnOnce() -> Duration) -> Deadline {
         let now = now();
         Deadline(now.saturating_add(left()))
+    }
+
+    /// Returns the moment that comes `time` earlier.
+    pub(super) fn earlier(self, time: Duration) -> Deadline {
+        Deadline(self.0.saturating_sub(time))
+    }
+
+    /// Returns the moment that comes `time` later.
+    pub(crate) fn later(self, time: Duration) -> Deadline {
+        Deadline(self.0.saturating_add(time))
     }
 
     /// Returns the time until the moment; zero when it has come.

@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::RawFd;
 
+use crate::exit::About;
+
 /// Leaves the session of the caller, so that its terminal sends no signal to this process, and closes every descriptor
 /// that was inherited except stdin, stdout and stderr: a program that waits for the end of a pipe must not wait for
 /// this process. Must be called before this process has opened anything.
@@ -21,5 +23,15 @@ pub(crate) fn detach() {
 
 /// Gives up stderr. What is written there from now on is lost.
 pub(crate) fn close_stderr() -> io::Result<()> {
-    Ok(rustix::stdio::dup2_stderr(File::options().write(true).open("/dev/null")?)?)
+    let nowhere = File::options().write(true).open("/dev/null").about("/dev/null")?;
+    rustix::stdio::dup2_stderr(nowhere).about("stderr")
+}
+
+/// Gives up stdout and stderr, so that no reader waits for this process.
+pub(super) fn close_outputs() {
+    // Fails where there is no /dev/null. Then a reader waits.
+    if let Ok(nowhere) = File::options().write(true).open("/dev/null") {
+        let _: rustix::io::Result<()> = rustix::stdio::dup2_stdout(&nowhere);
+        let _: rustix::io::Result<()> = rustix::stdio::dup2_stderr(&nowhere);
+    }
 }

@@ -11,7 +11,7 @@ use rustix::process::{self, Pid};
 use super::number;
 use super::signals::{full_files_may_end, outlive_full_files};
 use super::terminal::LockGroup;
-use crate::exit::{Exit, Failure};
+use crate::exit::{About, Exit, Failure};
 
 /// The first argument of this inner call.
 pub(super) const BECOME: &str = "__exec";
@@ -51,7 +51,8 @@ pub(super) fn become_command(mut args: impl Iterator<Item = OsString>) -> Failur
 
 fn die_with(parent: Pid) -> io::Result<()> {
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    process::set_parent_process_death_signal(Some(process::Signal::KILL))?;
+    process::set_parent_process_death_signal(Some(process::Signal::KILL))
+        .about("the end with the watcher (prctl)")?;
     // The parent may have died before the kernel knew the setting.
     match process::getppid() == Some(parent) {
         true => Ok(()),

@@ -5,14 +5,16 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 use rustix::process::{self, Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus};
 
-use super::orphans::Orphans;
+use super::descendants::{Descendants, Outcome};
 use super::signals::hear_of_children;
 use super::terminal::LockGroup;
-use super::{exec, own_program};
-use crate::exit::Exit;
+use super::{Deadline, exec, own_program};
+use crate::exit::{About, Exit};
+use crate::os::Found;
 
 /// The command's process group. Its leader is our child. Until the leader is reaped (waitpid(2)), the system does not
 /// use the group's number again.
@@ -20,7 +22,9 @@ use crate::exit::Exit;
 pub(super) struct Group {
     leader: Child,
     id: Pid,
-    orphans: Orphans,
+    /// How the leader has ended, once it is reaped.
+    exit: Option<Exit>,
+    descendants: Descendants,
 }
 
 /// What happened to the group's leader.
@@ -33,17 +37,19 @@ pub(super) enum Change {
 impl Group {
     /// Starts `command`. It gets the terminal if the group `before` has it.
     pub(super) fn start(command: &[OsString], before: LockGroup, stdin: OwnedFd) -> io::Result<Group> {
-        let orphans = Orphans::adopt()?;
-        let leader = Command::new(own_program()?)
+        let descendants = Descendants::adopt()?;
+        let program = own_program()?;
+        let leader = Command::new(&program)
             .arg0("lock")
             .args(exec::call(process::getpid(), before))
             .args(command)
             .stdin(Stdio::from(stdin))
             .process_group(0)
-            .spawn()?;
+            .spawn()
+            .about(program.display())?;
         hear_of_children();
         let id = Pid::from_child(&leader);
-        Ok(Group { leader, id, orphans })
+        Ok(Group { leader, id, exit: None, descendants })
     }
 
     /// Returns the group's number.
@@ -57,8 +63,8 @@ impl Group {
             // Looks at the leader without reaping it.
             match self.look(WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT)? {
                 None => {
-                    self.orphans.reap_dead(self.id);
-                    self.orphans.change().await;
+                    self.descendants.reap_dead(Some(self.id));
+                    self.descendants.change().await;
                 }
                 Some(state) if !state.stopped() => return Ok(Change::Ended),
                 Some(_) => {
@@ -89,27 +95,65 @@ impl Group {
         nix::unistd::getpgid(Some(id)).is_ok_and(|group| group != id)
     }
 
-    /// Kills the whole group including stopped processes, its leader wherever that is, and the orphans that exist now.
-    pub(super) fn kill(&self) {
-        self.signal(Signal::KILL);
-        self.orphans.kill();
+    /// Returns how long it takes to find everything that the command has started.
+    pub(super) fn cost_of_a_look(&self) -> Duration {
+        self.descendants.cost_of_a_look()
     }
 
-    /// Kills everything that is left, and returns how the leader ended. On Linux no process that the command has
-    /// started is alive then, in whatever group or session it is.
-    pub(super) async fn end(&mut self) -> io::Result<Exit> {
-        self.signal(Signal::KILL);
-        let exit = self.leader.wait().map(exit);
-        self.orphans.end().await;
-        exit
+    /// After the leader's end: whether it ended by itself. If a signal has ended it, its children may just be ending, too.
+    pub(super) fn has_exited(&self) -> bool {
+        let looked = self.look(WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+        looked.ok().flatten().is_some_and(|status| status.exited())
+    }
+
+    /// After the leader's end: how many processes it has left running, and one of them.
+    pub(super) fn left_behind(&self) -> Option<(u32, Found)> {
+        self.descendants.left_behind(self.id)
+    }
+
+    /// After the leader's end: how it ended.
+    pub(super) fn exit(&mut self) -> Exit {
+        self.reap_leader();
+        self.exit.unwrap_or(KILLED)
+    }
+
+    /// Begins to kill everything, including stopped processes. Until `certain_until` no other holder can have the lock.
+    pub(super) fn begin_to_end(&mut self, certain_until: Deadline) {
+        // Once the leader is reaped, the number may be another group's.
+        let group = self.exit.is_none().then_some(self.id);
+        self.descendants.begin_to_end(group, certain_until);
+    }
+
+    /// After [`begin_to_end`](Self::begin_to_end): returns when nothing is left, or when a process goes on that was not
+    /// returned before. On Linux nothing means that no process that the command has started is alive, in whatever group
+    /// or session. Cancel safe.
+    pub(super) async fn end(&mut self) -> Outcome {
+        let Group { leader, id, exit, descendants } = self;
+        descendants.end(|| reap(leader, *id, exit)).await
+    }
+
+    fn reap_leader(&mut self) {
+        reap(&mut self.leader, self.id, &mut self.exit);
     }
 
     fn look(&self, options: WaitIdOptions) -> io::Result<Option<WaitIdStatus>> {
-        Ok(process::waitid(WaitId::Pid(self.id), options | WaitIdOptions::NOHANG)?)
+        let looked = process::waitid(WaitId::Pid(self.id), options | WaitIdOptions::NOHANG);
+        looked.about(format_args!("process {}", self.id))
     }
 }
 
-fn exit(status: ExitStatus) -> Exit {
+/// How a leader counts that a tracer keeps from being reaped: it has ended, and nothing but SIGKILL was certain.
+const KILLED: Exit = Exit::Signal(Signal::KILL.as_raw());
+
+/// Reads how the leader ended. Returns its number if it has not.
+fn reap(leader: &mut Child, id: Pid, exit: &mut Option<Exit>) -> Option<Pid> {
+    if exit.is_none() {
+        *exit = leader.try_wait().ok().flatten().map(exit_of);
+    }
+    exit.is_none().then_some(id)
+}
+
+fn exit_of(status: ExitStatus) -> Exit {
     match (status.code(), status.signal()) {
         (Some(code), _) => Exit::Status(code),
         (None, signal) => Exit::Signal(signal.unwrap_or_default()),

@@ -11,10 +11,11 @@
 
 mod channel;
 mod deadline;
+mod descendants;
 mod detach;
 mod exec;
 mod group;
-mod orphans;
+mod room;
 mod service;
 mod signals;
 mod terminal;
@@ -34,27 +35,32 @@ use rustix::termios;
 
 pub(crate) use self::deadline::Deadline;
 pub(crate) use self::detach::{close_stderr, detach};
+pub(crate) use self::room::room_for_a_runtime;
 pub(crate) use self::service::ServiceManager;
 pub(crate) use self::signals::{Signal, Signals, fail_instead_of_stopping, outlive_full_files};
 
-use self::channel::{Channel, Order, Report, send_with};
-use self::orphans::Orphans;
+use self::channel::{CHANNEL, Channel, Order, Report, send_with};
+use self::descendants::{Descendants, Outcome};
 use self::terminal::{LockGroup, Modes, Stop};
-use super::Event;
-use crate::exit::{Exit, Failure};
+use super::{Daemons, Event};
+use crate::exit::{About, Exit, Failure};
 use crate::{keeper, print};
 
 /// The command, as `lock` sees it. Only the watcher signals and reaps it.
 #[derive(Debug)]
 pub(crate) struct Process {
     watcher: Child,
-    /// The command's orphans, if the watcher is dead.
-    orphans: Orphans,
+    /// The command's processes, if the watcher is dead.
+    descendants: Descendants,
     /// The channel to the watcher. When it is closed, the watcher kills everything.
     channel: Option<Channel>,
     /// The command's process group.
     group: Option<Pid>,
     exit: Option<Exit>,
+    /// The last deadline that the watcher was given.
+    deadline: Deadline,
+    /// Why there is no watcher any more. Then this process ends what is left.
+    unwatched: Option<Failure>,
     /// The terminal's modes before the command had the terminal.
     modes: Option<Modes>,
 }
@@ -69,63 +75,93 @@ impl Process {
         command: &[OsString],
         variables: &[(&str, String)],
         deadline: Deadline,
+        daemons: Daemons,
     ) -> Result<Process, Failure> {
         let modes = Modes::of_stdin();
-        let orphans = Orphans::adopt()?;
-        let (ours, theirs) = Socket::pair()?;
+        let descendants = Descendants::adopt()?;
+        let (ours, theirs) = Socket::pair().about(CHANNEL)?;
         // Sent before the watcher starts, so that the watcher never waits for it.
-        send_with(&ours, Order::KillAt(deadline), stdin().as_fd())?;
+        send_with(&ours, Order::KillAt(deadline), stdin().as_fd()).about("stdin, for the command")?;
         let channel = Some(Channel::new(ours)?);
-        let watcher = Command::new(own_program()?)
+        let program = own_program()?;
+        let watcher = Command::new(&program)
             .arg0("lock")
-            .args(watcher::call(LockGroup::own()))
+            .args(watcher::call(LockGroup::own(), daemons))
             .args(command)
             .envs(variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .process_group(0)
-            .spawn()?;
+            .spawn()
+            .about(program.display())?;
         signals::hear_of_children();
-        Ok(Process { watcher, orphans, channel, group: None, exit: None, modes })
+        let (group, exit, unwatched) = (None, None, None);
+        Ok(Process { watcher, descendants, channel, group, exit, deadline, unwatched, modes })
     }
 
-    /// Waits until the command has ended or was stopped from the terminal. Cancel safe.
+    /// Waits for the next event. An error means that the watcher has ended, and that nothing of the command is left.
+    /// Cancel safe.
     pub(crate) async fn event(&mut self) -> Result<Event, Failure> {
         while let Some(channel) = &mut self.channel {
             let report = tokio::select! {
                 biased;
                 // First: when the watcher is dead, what is reaped here may be what ends it all below.
-                report = channel.receive() => report?,
-                () = self.orphans.change() => {
-                    self.orphans.reap_dead(Pid::from_child(&self.watcher));
+                report = channel.receive() => report,
+                () = self.descendants.change() => {
+                    self.descendants.reap_dead(Some(Pid::from_child(&self.watcher)));
                     continue;
                 }
             };
             match report {
-                Some(Report::Started(group)) => self.group = Some(group),
-                Some(Report::Stopped) if termios::isatty(stdin()) => match self.group {
-                    Some(group) if LockGroup::own().stop_like(group)? == Stop::OutOfReach => {
-                        print::note(OUT_OF_REACH);
-                    }
-                    _ => return Ok(Event::Stopped),
+                Ok(Some(report)) => match self.event_of(report) {
+                    Ok(Some(event)) => return Ok(event),
+                    Ok(None) => {}
+                    Err(e) => self.end_watcher(e.into()),
                 },
-                Some(Report::Stopped) => {}
-                Some(Report::Ended(exit)) => {
-                    self.exit = Some(exit);
-                    return Ok(Event::Ended);
+                Ok(None) => {
+                    let what = "the watcher of the command has ended: the command was killed";
+                    self.end_watcher(Failure::new(Exit::System, what));
                 }
-                Some(Report::Killed) => {
-                    self.exit = Some(Exit::Signal(process::Signal::KILL.as_raw()));
-                    return Ok(Event::Killed);
-                }
-                None => break,
+                Err(e) => self.end_watcher(e.into()),
             }
         }
-        self.end_unwatched().await?;
-        Err(Failure::new(Exit::System, "the watcher of the command has ended: the command was killed"))
+        self.end_unwatched().await
+    }
+
+    fn event_of(&mut self, report: Report) -> io::Result<Option<Event>> {
+        Ok(Some(match report {
+            Report::Started(group) => {
+                self.group = Some(group);
+                return Ok(None);
+            }
+            Report::Stopped if termios::isatty(stdin()) => match self.group {
+                Some(group) if LockGroup::own().stop_like(group)? == Stop::OutOfReach => {
+                    print::note(OUT_OF_REACH);
+                    return Ok(None);
+                }
+                _ => Event::Stopped,
+            },
+            Report::Stopped => return Ok(None),
+            Report::Ended(exit) => {
+                self.exit.get_or_insert(exit);
+                Event::Ended
+            }
+            Report::LeaderEnded(exit) => {
+                self.exit = Some(exit);
+                self.take_terminal();
+                Event::LeaderEnded
+            }
+            Report::Killed => {
+                self.exit = Some(Exit::Signal(process::Signal::KILL.as_raw()));
+                Event::Killed
+            }
+            Report::LeftBehind(count, found) => Event::LeftBehind(count, found),
+            Report::GoesOn(survivor) => Event::GoesOn(survivor),
+        }))
     }
 
     /// Tells the watcher until when the lock is certain.
-    pub(crate) fn kill_at(&self, deadline: Deadline) {
+    pub(crate) fn kill_at(&mut self, deadline: Deadline) {
+        self.deadline = deadline;
         self.order(Order::KillAt(deadline));
     }
 
@@ -152,14 +188,28 @@ impl Process {
         self.order(Order::Kill);
     }
 
-    /// After [`Event::Ended`] or [`Event::Killed`]: takes the terminal back, waits for the watcher's end, and returns
-    /// how the command ended.
-    pub(crate) fn reap(&mut self) -> io::Result<Exit> {
+    /// Leaves what goes on of the command to itself, and takes the terminal back. Daemons that are kept go on; if a
+    /// process goes on because it can't be ended, the watcher lives as long, and kills what that one starts.
+    pub(crate) fn let_go(&mut self) {
+        self.order(Order::LetGo);
         self.take_terminal();
         self.channel = None;
-        self.wake_watcher();
-        self.watcher.wait()?;
-        Ok(self.exit.unwrap_or(Exit::System))
+    }
+
+    /// After [`Event::Ended`] or [`Event::Killed`]: takes the terminal back, and waits for the watcher's end.
+    pub(crate) fn reap(&mut self) {
+        self.take_terminal();
+        // Without a channel the watcher is reaped already, or is to live on.
+        if self.channel.take().is_some() {
+            self.wake_watcher();
+            // Fails only if it is reaped already.
+            let _: io::Result<_> = self.watcher.wait();
+        }
+    }
+
+    /// Returns how the command ended, once that was reported.
+    pub(crate) fn exit(&mut self) -> Exit {
+        self.exit.unwrap_or(Exit::System)
     }
 
     fn take_terminal(&self) {
@@ -186,20 +236,34 @@ impl Process {
         let _: rustix::io::Result<()> = process::kill_process(watcher, process::Signal::CONT);
     }
 
-    /// Ends what is left when the watcher is dead. On Linux the leader of the command's group has died with the
-    /// watcher, and this ends all other processes of the command; elsewhere it ends the group.
-    async fn end_unwatched(&mut self) -> io::Result<()> {
+    /// Ends the watcher, if it lives: it can't be told anything any more. Its children are ours from then on.
+    fn end_watcher(&mut self, why: Failure) {
         self.channel = None;
         self.exit = Some(Exit::Signal(process::Signal::KILL.as_raw()));
-        // The watcher may still live and have only closed its end. Its children become ours only once it is reaped.
-        self.watcher.kill()?;
-        self.watcher.wait()?;
-        self.orphans.end().await;
-        if let Some(group) = self.group {
-            orphans::end_group(group).await;
+        // Both fail only if it is gone.
+        let _: io::Result<()> = self.watcher.kill();
+        let _: io::Result<_> = self.watcher.wait();
+        self.descendants.begin_to_end(self.group_of_unwatched(), self.deadline);
+        self.unwatched = Some(why);
+    }
+
+    /// The command's group, if its number is certain. On Linux it is not: it is another group's if the watcher was in an
+    /// inner PID namespace, as after `unshare --pid` alone. There all processes of the command are found without it.
+    fn group_of_unwatched(&self) -> Option<Pid> {
+        self.group.filter(|_| !cfg!(any(target_os = "linux", target_os = "android")))
+    }
+
+    /// Ends what is left when the watcher is dead. On Linux the leader of the command's group has died with the
+    /// watcher, and this ends all other processes of the command; elsewhere it ends the group.
+    async fn end_unwatched(&mut self) -> Result<Event, Failure> {
+        match self.descendants.end(|| None).await {
+            Outcome::GoesOn(survivor) => Ok(Event::GoesOn(survivor)),
+            Outcome::NothingLeft => {
+                self.take_terminal();
+                let ended = || Failure::new(Exit::System, "the command has ended");
+                Err(self.unwatched.take().unwrap_or_else(ended))
+            }
         }
-        self.take_terminal();
-        Ok(())
     }
 }
 
@@ -207,7 +271,7 @@ impl Drop for Process {
     /// Ends the command in any case: it must not outlive the lock.
     fn drop(&mut self) {
         if self.channel.is_some() {
-            let _: io::Result<Exit> = self.reap();
+            self.reap();
         }
     }
 }
@@ -235,7 +299,7 @@ fn number(arg: OsString) -> Option<Pid> {
 pub(crate) fn own_program() -> io::Result<PathBuf> {
     match cfg!(any(target_os = "linux", target_os = "android")) {
         true => Ok(PathBuf::from("/proc/self/exe")),
-        false => std::env::current_exe(),
+        false => std::env::current_exe().about("the program of lock"),
     }
 }
 

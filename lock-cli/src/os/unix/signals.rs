@@ -1,11 +1,14 @@
 //! The signals that this process gets.
 
+use std::fs::File;
 use std::io;
 use std::task::Poll;
 
 use nix::sys::signal::{SigSet, Signal as NixSignal};
 use rustix::process;
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
+
+use crate::exit::About;
 
 /// A signal that this process got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,8 +21,34 @@ impl Signal {
 
     /// Whether the signal asks a program to end. SIGUSR1 and SIGUSR2 don't: each program gives them its own meaning.
     pub(crate) fn asks_to_end(self) -> bool {
-        ![process::Signal::USR1, process::Signal::USR2].contains(&self.0)
+        self.ends_a_wait() && ![process::Signal::USR1, process::Signal::USR2].contains(&self.0)
     }
+
+    /// Whether the signal continues a stopped process.
+    pub(crate) fn continues(self) -> bool {
+        self.0 == process::Signal::CONT
+    }
+
+    /// Whether the signal ends a call that has no command yet: if it would end a program that does not know it. SIGWINCH
+    /// would not, but images of containers name it as the signal that stops them. A terminal sends it whenever the size
+    /// of its window changes, so without a terminal it was sent on purpose.
+    fn ends_a_wait(self) -> bool {
+        match self.0 {
+            process::Signal::WINCH => File::open("/dev/tty").is_err(),
+            process::Signal::CONT | process::Signal::URG => false,
+            #[cfg(target_vendor = "apple")]
+            process::Signal::INFO => false,
+            _ => true,
+        }
+    }
+}
+
+/// Returns the signal with this number, also a real-time signal.
+pub(super) fn of_number(number: i32) -> Option<process::Signal> {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    return rustix_libc_wrappers::process::SignalExt::from_raw(number);
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    return process::Signal::from_named_raw(number);
 }
 
 /// From now on, writing to a file that may not grow (`ulimit -f`) is an error of the writer, for example on stderr. It
@@ -39,7 +68,7 @@ pub(super) fn full_files_may_end() {
 /// From now on, if this thread reads the terminal while another process group has it, the read fails. It would otherwise
 /// stop this process, and with it the renewals.
 pub(crate) fn fail_instead_of_stopping() -> io::Result<()> {
-    Ok(SigSet::from(NixSignal::SIGTTIN).thread_block()?)
+    SigSet::from(NixSignal::SIGTTIN).thread_block().about("SIGTTIN")
 }
 
 /// From now on this process is told when a child ends, also if one has ended before. The program that started `lock`
@@ -58,13 +87,23 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    const PASSED_ON: [process::Signal; 6] = [
-        process::Signal::INT,
-        process::Signal::TERM,
-        process::Signal::HUP,
-        process::Signal::QUIT,
-        process::Signal::USR1,
-        process::Signal::USR2,
+    /// The signals that are not passed on: those that no process can catch; those that tell a process of its own fault
+    /// or its own writing; SIGCHLD, which tells of our own children; and those of [`STOPS`](Self::STOPS).
+    const NOT_PASSED_ON: [process::Signal; 14] = [
+        process::Signal::KILL,
+        process::Signal::STOP,
+        process::Signal::BUS,
+        process::Signal::FPE,
+        process::Signal::ILL,
+        process::Signal::SEGV,
+        process::Signal::SYS,
+        process::Signal::TRAP,
+        process::Signal::PIPE,
+        process::Signal::XFSZ,
+        process::Signal::CHILD,
+        process::Signal::TSTP,
+        process::Signal::TTIN,
+        process::Signal::TTOU,
     ];
 
     /// The signals with which a terminal or the end of a session may stop a process.
@@ -72,18 +111,28 @@ impl Signals {
 
     /// Listens to the signals that are passed on. From now on they don't end this process.
     pub(crate) fn listen() -> io::Result<Signals> {
-        Ok(Signals { passed_on: listen_to(&Self::PASSED_ON)?, _swallowed: Vec::new() })
+        Ok(Signals { passed_on: listen_to(&all_passed_on())?, _swallowed: Vec::new() })
     }
 
     /// From now on none of these signals ends or stops this process. They are not ignored, because the command would
     /// inherit that.
     pub(super) fn swallow() -> io::Result<Signals> {
-        let all = [&Self::PASSED_ON[..], &Self::STOPS].concat();
+        let all = [all_passed_on(), Self::STOPS.to_vec()].concat();
         Ok(Signals { passed_on: Vec::new(), _swallowed: listen_to(&all)? })
     }
 
-    /// Waits for the next signal. Cancel safe.
+    /// Waits for the next signal that ends a call without a command. Cancel safe.
     pub(crate) async fn next(&mut self) -> Signal {
+        loop {
+            let signal = self.next_to_pass_on().await;
+            if signal.ends_a_wait() {
+                return signal;
+            }
+        }
+    }
+
+    /// Waits for the next signal of any kind. Cancel safe.
+    pub(crate) async fn next_to_pass_on(&mut self) -> Signal {
         std::future::poll_fn(|context| {
             for (signal, stream) in &mut self.passed_on {
                 if stream.poll_recv(context).is_ready() {
@@ -96,10 +145,21 @@ impl Signals {
     }
 }
 
+fn all_passed_on() -> Vec<process::Signal> {
+    let all = (1..=LAST).filter_map(of_number);
+    all.filter(|signal| !Signals::NOT_PASSED_ON.contains(signal)).collect()
+}
+
+/// The highest number that a signal has: on Linux that of the last real-time signal.
+const LAST: i32 = if cfg!(any(target_os = "linux", target_os = "android")) { 64 } else { 31 };
+
 fn listen_to(wanted: &[process::Signal]) -> io::Result<Vec<(Signal, Stream)>> {
     let ignored = ignored_signals();
     let wanted = wanted.iter().filter(|s| ignored & (1 << (s.as_raw() - 1)) == 0);
-    let listen = |s: &process::Signal| Ok((Signal(*s), signal(SignalKind::from_raw(s.as_raw()))?));
+    let listen = |s: &process::Signal| {
+        let stream = signal(SignalKind::from_raw(s.as_raw())).about(format_args!("signal {}", s.as_raw()))?;
+        Ok((Signal(*s), stream))
+    };
     wanted.map(listen).collect()
 }
 

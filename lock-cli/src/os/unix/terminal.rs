@@ -8,6 +8,8 @@ use nix::sys::signal::{SigSet, Signal as NixSignal};
 use rustix::process::{self, Pid};
 use rustix::termios::{self, OptionalActions, Termios};
 
+use crate::exit::About;
+
 /// The process group of `lock`. It has no number if it is outside of our PID namespace, as after `unshare --pid --fork`
 /// and `nsenter --pid` (pid_namespaces(7)). Then `lock` keeps the terminal: it could not be given back to a group
 /// without a number.
@@ -50,7 +52,7 @@ impl LockGroup {
             return Ok(Stop::OutOfReach);
         }
         self.take_terminal(command);
-        process::kill_current_process_group(process::Signal::TSTP)?;
+        process::kill_current_process_group(process::Signal::TSTP).about("the process group of lock")?;
         Ok(Stop::Continued)
     }
 }

@@ -22,6 +22,8 @@ mod steps;
 #[cfg(target_os = "linux")]
 mod terminal;
 mod terms;
+#[cfg(target_os = "linux")]
+mod unkillable;
 mod usage;
 mod voice;
 mod waits;
@@ -74,11 +76,11 @@ pub(crate) fn main() {
         &Redis,
         examples::CASES.iter().chain(recipes::CASES).map(|&(name, case)| (name, move || case(&redis()))),
     ));
-    // They use unshare(1) of util-linux.
+    // They use unshare(1) and setpriv(1) of util-linux.
     #[cfg(target_os = "linux")]
     trials.extend(judged_on(
         &Redis,
-        namespace::CASES.iter().map(|&(name, case)| (name, move || case(&redis()))),
+        namespace::CASES.iter().chain(unkillable::CASES).map(|&(name, case)| (name, move || case(&redis()))),
     ));
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }

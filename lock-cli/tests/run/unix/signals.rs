@@ -12,6 +12,10 @@ use super::watch::SOON;
 
 pub(crate) const CASES: &[OnServer] = &[
     ("signals are passed on to the command", passed_on),
+    #[cfg(target_os = "linux")]
+    ("every signal that can be caught is passed on", every_signal),
+    #[cfg(target_os = "linux")]
+    ("a signal that stops containers ends the wait, and no other that programs ignore", waits),
     ("a command that a passed-on signal ends gives 128 and the signal", ended),
     ("the whole group gets a signal", group),
     #[cfg(target_os = "linux")]
@@ -38,6 +42,61 @@ fn passed_on(server: &Owned) {
         assert_eq!(holder.line(), format!("got {name}"));
     }
     holder.finish().expect(9, &[]);
+}
+
+/// Sends a signal that rustix has no name for, too.
+#[cfg(target_os = "linux")]
+fn kill(process: u32, signal: u8) {
+    let status = std::process::Command::new("sh").args(["-c", &format!("kill -{signal} {process}")]).status();
+    assert!(status.unwrap().success());
+}
+
+#[cfg(target_os = "linux")]
+fn every_signal(server: &Owned) {
+    // Not those of a process's own faults and writing (SIGQUIT is 3, SIGTRAP 5, SIGBUS 7, …), SIGKILL, SIGCHLD and the stops.
+    let by_number = [4, 5, 7, 8, 9, 11, 13, 17, 19, 20, 21, 22, 25, 31];
+    let signals: Vec<u8> = (1..=31).chain(34..=64).filter(|signal| !by_number.contains(signal)).collect();
+    // Perl knows all signals by their numbers, also those of the C library.
+    let script = "use Config; $| = 1; my @names = split / /, $Config{sig_name}; \
+        for my $number (@ARGV) { $SIG{$names[$number]} = sub { print qq(got $number\n) } } \
+        print qq(ready\n); sleep 100 while 1";
+    let numbers: Vec<String> = signals.iter().map(u8::to_string).collect();
+    let call =
+        ["run", "--on", server.url(), "--name", "every", "--", "perl", "-e", script].map(str::to_owned);
+    let holder = lock(call.into_iter().chain(numbers)).start();
+    assert_eq!(holder.line(), "ready");
+    for signal in signals {
+        kill(holder.id(), signal);
+        // The command gets SIGCONT, too, behind a signal that asks it to end: it may be stopped.
+        let lines =
+            std::iter::repeat_with(|| holder.line()).skip_while(|line| signal != 18 && line == "got 18");
+        assert_eq!(lines.take(1).collect::<String>(), format!("got {signal}"));
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn waits(server: &Owned) {
+    use super::waits::hold;
+
+    let holder = hold(server, "waits", &[]);
+    let real_time = 37;
+    // Without a terminal, as in a container.
+    for signal in [28, real_time] {
+        let waiter = run(server.url(), "waits", &["--wait", "60s"], "true").by(["setsid", "--wait"]).start();
+        assert!(waiter.complaint().contains("waiting for \"waits\""));
+        let children = format!("/proc/{0}/task/{0}/children", waiter.id());
+        let inner = std::fs::read_to_string(children).unwrap();
+        let inner = inner.trim().parse().unwrap_or_else(|_| waiter.id());
+        // SIGURG and SIGCONT, which programs ignore.
+        for ignored in [23, 18] {
+            kill(inner, ignored);
+        }
+        assert!(!waiter.has_ended());
+        kill(inner, signal);
+        waiter.finish().expect(128 + i32::from(signal), &[]);
+    }
+    holder.signal(Signal::TERM);
+    holder.finish().expect(143, &[]);
 }
 
 fn ended(server: &Owned) {

@@ -24,6 +24,7 @@ pub(crate) const CASES: &[OnServer] = &[
     ("a command that is killed leaves the terminal as it was", modes),
     ("a waiter sees the holder", waiting),
     ("a waiter sees the holder on fifty columns", narrow),
+    ("a wait goes on when the terminal changes its size", resized),
     ("Ctrl-C ends a wait and leaves a clean line for the prompt", wait_interrupted),
     ("a holder in the background of a shell goes on without its terminal", in_background),
 ];
@@ -226,6 +227,21 @@ fn narrow(server: &Owned) {
     session.shows("\x1b[K");
     session.types(CTRL_C);
     session.status(130);
+}
+
+/// The size is changed while the program is the terminal's group, so it gets SIGWINCH.
+fn resized(server: &Owned) {
+    let holder = hold(server, "resized", &[]);
+    let mut session = Session::start(server);
+    session.runs("\"$LOCK\" run --name resized -c 'echo has $((40 + 2))'");
+    session.shows("lock: waiting for \"resized\"");
+    for columns in [70, 90] {
+        tcsetwinsize(&session.terminal, Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 })
+            .unwrap();
+    }
+    session.shows("held by");
+    holder.signal(rustix::process::Signal::TERM);
+    session.shows("has 42");
 }
 
 fn wait_interrupted(server: &Owned) {

@@ -22,6 +22,7 @@ pub(crate) const CASES: &[Case] = &[
     ("an unreachable server ends with 69 at once", unreachable),
     ("with --wait an unreachable server is tried until then", unreachable_for_a_while),
     ("a signal ends the wait for a server", withdrawn),
+    ("too few files to open are an error that says so", few_files),
     ("calls of the program by itself are not for people", inner_calls),
 ];
 
@@ -199,13 +200,28 @@ fn withdrawn() {
     }
 }
 
+fn few_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = format!("sqlite://{}", folder.path().join("locks.db").display());
+    for limit in 5..20 {
+        let call = run(&file, "few-files", &[], "true").after(&format!("ulimit -n {limit}")).finish();
+        assert!([0, 64, 69, 71].contains(&call.status), "{limit}: {call:?}");
+        assert!(!call.stderr.contains("panicked"), "{limit}: {call:?}");
+        // What is refused is named before the reason.
+        assert!(!call.stderr.contains("refused: Too many"), "{limit}: {call:?}");
+        if limit < 8 {
+            call.expect(71, &["lock: the operating system refused: ", "ulimit -n", "Too many open files"]);
+        }
+    }
+}
+
 fn inner_calls() {
     for args in [&["__exec"] as &[&str], &["__exec", "1", "true"], &["__watch"], &["__watch", "1"]] {
         lock(args).finish().expect(64, &["lock run --help"]);
     }
     lock(["__keep"]).finish().expect(64, &["lock acquire --help"]);
     lock(["__exec", "1", "1", "echo", "ran"]).finish().expect(71, &["has ended"]);
-    let done = lock(["__watch", "1", "echo", "ran"]).finish();
+    let done = lock(["__watch", "kill-daemons", "1", "echo", "ran"]).finish();
     done.expect(71, &["refused"]);
     assert_eq!(done.stdout, "");
 }

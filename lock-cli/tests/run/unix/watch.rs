@@ -95,11 +95,13 @@ fn both_killed(server: &Owned) {
 fn too_late(_server: &Owned) {
     const KILL_AT: u8 = 0;
     const STARTED: u8 = 0;
-    const ENDED: u8 = 3;
-    const KILLED: u8 = 4;
+    const ENDED: u8 = 2;
+    const KILLED: u8 = 3;
+    // A message has a kind, a number, and room for a name.
+    const FRAME: usize = 1 + 8 + 16;
     let ended = |deadline: u64| {
         let (mut ours, theirs) = UnixStream::pair().unwrap();
-        let order = [&[KILL_AT][..], &deadline.to_le_bytes()].concat();
+        let order = [&[KILL_AT][..], &deadline.to_le_bytes(), &[0; 16]].concat();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut extra = SendAncillaryBuffer::new(&mut space);
         let input = File::open("/dev/null").unwrap();
@@ -107,13 +109,13 @@ fn too_late(_server: &Owned) {
         extra.push(SendAncillaryMessage::ScmRights(&inputs));
         sendmsg(&ours, &[IoSlice::new(&order)], &mut extra, SendFlags::empty()).unwrap();
         let watcher = Command::new(env!("CARGO_BIN_EXE_lock"))
-            .args(["__watch", "1", "echo", "ran"])
+            .args(["__watch", "kill-daemons", "1", "echo", "ran"])
             .stdin(OwnedFd::from(theirs))
             .output()
             .unwrap();
         let mut reports = Vec::new();
         ours.read_to_end(&mut reports).unwrap();
-        let reports: Vec<u8> = reports.chunks(9).map(|report| report[0]).collect();
+        let reports: Vec<u8> = reports.chunks(FRAME).map(|report| report[0]).collect();
         (String::from_utf8(watcher.stdout).unwrap(), reports)
     };
     assert_eq!(ended(1), (String::new(), vec![KILLED]));
