@@ -74,7 +74,7 @@ impl Client {
     /// names, each with its holder and, where the server knows them, its waiters.
     ///
     /// It asks the server for the names and then for each lock, so what it shows is of several moments. What is no lock
-    /// of this library is left out.
+    /// of this library is left out. Each request has the whole patience, however many there are.
     ///
     /// # Errors
     ///
@@ -90,12 +90,13 @@ impl Client {
         let patience = self.shared.patience_for(DEFAULT_TTL);
         let names = self.run_at_home(patience, async move { driver.names(&beginning, patience).await }).await;
         let names: BTreeSet<Name> = names.map_err(|e| self.shared.at("list", None, e))?.into_iter().collect();
-        let mut locks = Vec::new();
-        for name in names {
+        let (found, mut locks) = (names.len(), Vec::new());
+        for (read, name) in names.into_iter().enumerate() {
             let inspection = match self.lock(name.as_str()).build()?.inspect().await {
                 // It is no lock.
                 Err(e) if e.kind() == ErrorKind::Rejected => continue,
-                inspection => inspection?,
+                Err(e) => return Err(e.and_says(&format!("; {read} of {found} names were looked at before"))),
+                Ok(inspection) => inspection,
             };
             let is_waited_for = inspection.waiters.as_ref().is_some_and(|waiters| !waiters.is_empty());
             if inspection.holder.is_some() || is_waited_for {

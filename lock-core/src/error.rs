@@ -90,6 +90,8 @@ struct Inner {
     context: Option<Context>,
     holder: Option<Entry>,
     retry_in: Option<Duration>,
+    /// Whether an `Unavailable` is what the server itself has answered.
+    is_answer: bool,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -104,7 +106,7 @@ struct Context {
 impl Error {
     fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         let (message, context, holder, retry_in, source) = (message.into(), None, None, None, None);
-        Error(Box::new(Inner { kind, message, context, holder, retry_in, source }))
+        Error(Box::new(Inner { kind, message, context, holder, retry_in, is_answer: false, source }))
     }
 
     /// Makes an error of the kind `Timeout`: the caller's wait ran out.
@@ -151,6 +153,14 @@ impl Error {
         self
     }
 
+    /// Marks an `Unavailable` as the server's own answer: it was reached, and it refused. Without the mark, the server
+    /// was not reached, or has not answered.
+    #[must_use]
+    pub fn as_refusal(mut self) -> Error {
+        self.0.is_answer = true;
+        self
+    }
+
     /// Returns the same error for a request that can't have an effect, such as a read: `Unavailable` then has
     /// [`Effect::NotApplied`]. All other kinds stay as they are.
     #[must_use]
@@ -163,14 +173,15 @@ impl Error {
 
     /// Returns the same error for another call, without its source.
     pub(crate) fn repeated(&self) -> Error {
-        let Inner { kind, message, retry_in, .. } = &*self.0;
+        let Inner { kind, message, retry_in, is_answer, .. } = &*self.0;
         let mut repeated = Error::new(*kind, message.clone());
-        repeated.0.retry_in = *retry_in;
+        (repeated.0.retry_in, repeated.0.is_answer) = (*retry_in, *is_answer);
         repeated
     }
 
-    /// Adds `more` to the end of the message.
-    pub(crate) fn and_says(mut self, more: &str) -> Error {
+    /// Adds `more` to the end of the message: how far a call of many requests had come, how often it was tried.
+    #[must_use]
+    pub fn and_says(mut self, more: &str) -> Error {
         self.0.message.push_str(more);
         self
     }
@@ -211,6 +222,12 @@ impl Error {
     /// Returns whether the server may have done what it was asked.
     pub fn may_have_taken_effect(&self) -> bool {
         self.0.kind == ErrorKind::Unavailable { effect: Effect::Unknown }
+    }
+
+    /// Returns whether the server itself has refused: every `Rejected`, and an `Unavailable` that the server has answered
+    /// (it has no memory left, its disk is full, it takes no writes). `false` if it was not reached or has not answered.
+    pub fn is_refusal(&self) -> bool {
+        self.0.kind == ErrorKind::Rejected || self.0.is_answer
     }
 
     /// Returns the time after which to try again, where the server says so.

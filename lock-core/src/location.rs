@@ -12,7 +12,9 @@ use crate::error::{Error, Result};
 use crate::name::Prefix;
 
 pub use authority::{Host, Login};
-pub use certificates::{CertificateNames, Certificates, ClientCertificate, PemBlock, PemFile};
+pub use certificates::{
+    CertificateNames, Certificates, ClientCertificate, PemBlock, PemFile, certificate_advice,
+};
 pub use common::{CommonParameters, Opening};
 pub use escapes::unescape;
 
@@ -103,6 +105,12 @@ impl Location {
     pub fn take(&mut self, name: &str) -> Option<String> {
         let at = self.parameters.iter().position(|(n, _)| n == name)?;
         Some(self.parameters.remove(at).1)
+    }
+
+    /// Takes the parameter `name` if its value is `word`. Returns whether it is.
+    pub fn take_word(&mut self, name: &str, word: &str) -> bool {
+        let is_it = self.parameters.iter().any(|(n, value)| n == name && value == word);
+        is_it && self.take(name).is_some()
     }
 
     /// Takes the parameter `name` as a duration: `500ms`, `30s`, `1h30m`.
@@ -268,6 +276,8 @@ mod tests {
         assert_eq!((url.scheme(), url.base()), ("redis", "redis://h/1"));
         assert_eq!(url.take("prefix").as_deref(), Some("a:"));
         assert_eq!(url.take_duration("patience").unwrap(), Some(Duration::from_millis(1500)));
+        assert!(!url.take_word("x", "2") && !url.take_word("y", "1"));
+        assert!(url.clone().take_word("x", "1"));
         assert!(url.finish("prefix, patience").unwrap_err().message().contains("\"x\""));
         for bad in ["r://h?a", "r://h?a=1&a=2", "r://h?a=%g1", "r://h?a=%f"] {
             assert!(Location::parse(bad).is_err(), "{bad}");

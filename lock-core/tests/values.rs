@@ -73,6 +73,10 @@ fn an_error_is_of_its_kind_and_says_what_happened() {
     assert_eq!(read.kind(), ErrorKind::Unavailable { effect: Effect::NotApplied });
     assert_eq!((read.message(), read.retry_in()), ("so it is", Some(ms(300))));
     assert_eq!(Error::lost("so it is").not_applied().kind(), ErrorKind::Lost);
+    let refused = Error::unavailable(Effect::NotApplied, "it is full").as_refusal();
+    assert!(refused.is_refusal() && refused.is_transient() && !read.is_refusal());
+    assert!(Error::rejected("so it is").is_refusal() && !Error::lost("so it is").is_refusal());
+    assert_eq!(refused.and_says("; 3 were read").message(), "it is full; 3 were read");
     let cause = io::Error::other("the cause");
     let error = Error::rejected("it refuses").with_source(cause).with_retry_in(ms(300));
     assert_eq!(error.retry_in(), Some(ms(300)));

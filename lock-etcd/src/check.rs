@@ -76,8 +76,7 @@ async fn rights(shared: &Sessions, call: &Call, name: &Name) -> Finding {
     ]);
     match shared.cluster.txn(call, rehearsal).await.map_err(Error::from) {
         Ok(_) => Finding::new("rights", Level::Good, "this user may take and release locks under the prefix"),
-        Err(e) if e.kind() == ErrorKind::Rejected => Finding::new("rights", Level::Bad, e.message()),
-        Err(e) => Finding::new("rights", Level::Unknown, e.message()),
+        Err(e) => Finding::of_failure("rights", &e),
     }
 }
 

@@ -178,16 +178,20 @@ impl Driver for EtcdDriver {
     }
 
     async fn names(&self, beginning: &str, patience: Duration) -> Result<Vec<Name>> {
-        let call = &Call::begin(self.shared.clock(), patience);
         let (layout, cluster) = (&self.shared.layout, &self.shared.cluster);
         let beginning = format!("{}{beginning}", layout.prefix.as_str()).into_bytes();
         let end = keys::end_of(&beginning);
         // etcd takes no empty key.
         let mut from = if beginning.is_empty() { vec![0] } else { beginning };
-        let mut names = BTreeSet::new();
+        let (mut names, mut read) = (BTreeSet::new(), 0);
         loop {
+            let call = &Call::begin(self.shared.clock(), patience);
             let options = transactions::keys_only().with_range(end.clone()).with_limit(PAGE);
-            let page = Window::from(&cluster.get(call, &from, options).await?);
+            let page = cluster.get(call, &from, options).await.map_err(|e| {
+                Error::from(e).not_applied().and_says(&format!("; {read} keys were read before"))
+            })?;
+            let page = Window::from(&page);
+            read += page.keys.len();
             names.extend(page.keys.iter().filter_map(|place| layout.name(&place.key)));
             match page.keys.last().filter(|_| page.more) {
                 // The next key after it.

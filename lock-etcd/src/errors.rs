@@ -6,6 +6,7 @@ use std::error::Error as StdError;
 use std::io;
 
 use etcd_client::Error as EtcdError;
+use lock_core::driver::certificate_advice;
 use lock_core::{Effect, Error};
 use tonic::{Code, ConnectError};
 
@@ -33,7 +34,7 @@ fn classify(error: &EtcdError) -> Error {
         };
     };
     if is_of_certificates(&said) {
-        return Error::rejected(format!("{CERTIFICATE}: {said}"));
+        return Error::rejected(format!("{CERTIFICATE}: {said}{}", certificate_advice(&said)));
     }
     // The answer's bytes are no HTTP/2 frame. A lossy network cannot cause this.
     if said.contains("frame with invalid size") {
@@ -49,7 +50,8 @@ fn classify(error: &EtcdError) -> Error {
         return Error::unavailable(
             Effect::NotApplied,
             format!("the server did not carry out the request: {said}"),
-        );
+        )
+        .as_refusal();
     }
     match code {
         Code::Unimplemented => Error::unsupported(format!(
@@ -57,9 +59,10 @@ fn classify(error: &EtcdError) -> Error {
         )),
         Code::PermissionDenied | Code::Unauthenticated => Error::rejected(format!("{RIGHTS}: {said}")),
         Code::Unavailable | Code::Unknown | Code::Internal | Code::Cancelled | Code::DeadlineExceeded => {
-            let what =
-                if is_servers(&said) { "the server cannot answer the request at the moment" } else { BROKE };
-            Error::unavailable(Effect::Unknown, format!("{what}: {said}"))
+            match is_servers(&said) {
+                true => Error::unavailable(Effect::Unknown, format!("{NOT_NOW}: {said}")).as_refusal(),
+                false => Error::unavailable(Effect::Unknown, format!("{BROKE}: {said}")),
+            }
         }
         _ if is_servers(&said) => Error::rejected(format!("the server refused: {said}")),
         // The client library's own error, for example for an answer that is too long.
@@ -149,12 +152,15 @@ fn is_of_certificates(said: &str) -> bool {
 }
 
 const FOREIGN: &str = "the server at this address is not etcd, or it accepts TLS only (etcds://)";
+const NOT_NOW: &str = "the server cannot answer the request at the moment";
 const BROKE: &str = "the connection broke before the server's answer came";
 const UNREAD: &str = "the answer cannot be read";
 const CERTIFICATE: &str = "the server's or the client's certificate was refused; ?ca= names the roots to trust, ?cert= \
      and ?key= the client's certificate";
 const LOGIN: &str =
     "the server refused the user or the password; give both in the URL: etcd://user:password@host";
+const FULL: &str = "the server's disk quota is used up, and it takes no writes until that is mended: compact, defrag, and \
+     `etcdctl alarm disarm` (or raise --quota-backend-bytes)";
 const RIGHTS: &str = "this user lacks a right; locks need a role with readwrite on the whole prefix (etcdctl role \
      grant-permission ROLE readwrite --prefix=true PREFIX)";
 
@@ -165,6 +171,7 @@ const LASTING: &[(&str, &str)] = &[
     ("user name not found", LOGIN),
     ("authentication is not enabled", "the server has authentication off; leave the user out of the URL"),
     ("etcdserver: permission denied", RIGHTS),
+    ("etcdserver: mvcc: database space exceeded", FULL),
     ("request is too large", "the name is too long for this server's --max-request-bytes"),
 ];
 
@@ -172,7 +179,6 @@ const LASTING: &[(&str, &str)] = &[
 const NOT_DONE: &[&str] = &[
     "etcdserver: no leader",
     "etcdserver: too many requests",
-    "etcdserver: mvcc: database space exceeded",
     "etcdserver: not capable",
     "etcdserver: invalid auth token",
     "etcdserver: revision of auth store is old",

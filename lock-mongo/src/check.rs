@@ -63,8 +63,7 @@ async fn rights(server: &Server, call: &Call, name: &Name) -> Finding {
     let answer = server.ask(call, &link, async move { asking.database().run_command(explain).await }).await;
     match answer {
         Ok(_) => Finding::new("rights", Level::Good, "this user may take and release locks"),
-        Err(e) if e.kind() == ErrorKind::Rejected => Finding::new("rights", Level::Bad, e.message()),
-        Err(e) => Finding::new("rights", Level::Unknown, e.message()),
+        Err(e) => Finding::of_failure("rights", &e),
     }
 }
 
@@ -100,8 +99,7 @@ async fn index(server: &Server, call: &Call) -> Finding {
             Level::Warning,
             "the collection's index is missing: locks work, but documents of unused names stay; init creates it",
         ),
-        Err(e) if e.kind() == ErrorKind::Rejected => Finding::new("schema", Level::Bad, e.message()),
-        Err(e) => Finding::new("schema", Level::Unknown, e.message()),
+        Err(e) => Finding::of_failure("schema", &e),
     }
 }
 

@@ -81,7 +81,7 @@ impl Driver for MongoDriver {
     }
 
     async fn names(&self, beginning: &str, patience: Duration) -> Result<Vec<Name>> {
-        let keys = self.0.keys(&Call::begin(&self.0.clock, patience), beginning).await?;
+        let keys = self.0.keys(beginning, patience).await?;
         Ok(keys.iter().filter_map(|key| self.0.prefix.name(key)).collect())
     }
 

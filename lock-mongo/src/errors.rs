@@ -3,6 +3,7 @@
 
 use std::io;
 
+use lock_core::driver::certificate_advice;
 use lock_core::{Effect, Error};
 use mongodb::error::{
     Error as MongoError, ErrorKind, NO_WRITES_PERFORMED, RETRYABLE_WRITE_ERROR, WriteFailure,
@@ -21,10 +22,11 @@ fn classify(error: &MongoError) -> Error {
         ErrorKind::Write(WriteFailure::WriteConcernError(_)) => Error::unavailable(
             Effect::Unknown,
             format!("a majority of the set has not acknowledged the request: {said}"),
-        ),
+        )
+        .as_refusal(),
         ErrorKind::Authentication { .. } => Error::rejected(format!("{LOGIN}: {said}")),
         ErrorKind::ServerSelection { message, .. } if message.contains("certificate") => {
-            Error::rejected(format!("{CERTIFICATE}: {said}"))
+            Error::rejected(format!("{CERTIFICATE}: {said}{}", certificate_advice(&said)))
         }
         ErrorKind::ServerSelection { message, .. } if message.contains("SCRAM failure") => {
             Error::rejected(format!("{LOGIN}: {said}"))
@@ -37,7 +39,7 @@ fn classify(error: &MongoError) -> Error {
             format!("no server that takes writes can be reached: {said}"),
         ),
         ErrorKind::Io(e) if e.to_string().contains("certificate") => {
-            Error::rejected(format!("{CERTIFICATE}: {said}"))
+            Error::rejected(format!("{CERTIFICATE}: {said}{}", certificate_advice(&said)))
         }
         ErrorKind::Io(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
             Error::unavailable(Effect::NotApplied, format!("the server can't be reached: {said}"))
@@ -67,13 +69,15 @@ fn classify_code(code: i32, said: &str, error: &MongoError) -> Error {
         return Error::unavailable(
             Effect::NotApplied,
             format!("the server did not carry out the request: {said}"),
-        );
+        )
+        .as_refusal();
     }
     if PASSING.contains(&code) || error.contains_label(RETRYABLE_WRITE_ERROR) {
         return Error::unavailable(
             Effect::Unknown,
             format!("the server can't carry out requests now: {said}"),
-        );
+        )
+        .as_refusal();
     }
     Error::rejected(format!("the server refused the request: {said}"))
 }

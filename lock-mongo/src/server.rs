@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lock_core::driver::{Call, Context, FirstUse, Prefix, Renewals, detached, whole_millis};
 use lock_core::{Clock, Effect, Error, Name, Random, Result};
-use mongodb::bson::{Bson, Document, RawDocument};
+use mongodb::bson::{Binary, Bson, Document, RawDocument, doc};
 use mongodb::options::{ClientOptions, FindOneAndUpdateOptions, ReturnDocument};
 
 use crate::claim_session::ClaimSession;
@@ -137,7 +137,7 @@ impl Server {
         let (link, asked_in) = self.link_and_term();
         let (locks, key, left) = (link.locks().clone(), self.key(name), call.left());
         let look = async move {
-            let filter = mongodb::bson::doc! { "_id": key };
+            let filter = doc! { "_id": key };
             locks
                 .find_one(filter)
                 .projection(projection())
@@ -149,25 +149,48 @@ impl Server {
         self.read(call, &link, asked_in, answer.as_ref())
     }
 
-    /// Returns the keys of all documents of locks that begin with `beginning`, free ones too.
-    pub(crate) async fn keys(&self, call: &Call, beginning: &str) -> Result<Vec<Vec<u8>>> {
-        self.prepare(call).await?;
+    /// Returns the keys of all documents of locks that begin with `beginning`, free ones too. Each page has the whole
+    /// patience.
+    pub(crate) async fn keys(&self, beginning: &str, patience: Duration) -> Result<Vec<Vec<u8>>> {
+        self.prepare(&Call::begin(&self.clock, patience)).await?;
+        let beginning = format!("{}{beginning}", self.prefix.as_str()).into_bytes();
+        let (mut keys, mut last, mut read) = (Vec::new(), None, 0);
+        loop {
+            let page = self.page(&Call::begin(&self.clock, patience), last).await;
+            let page =
+                page.map_err(|e| e.not_applied().and_says(&format!("; {read} documents were read before")))?;
+            read += page.len();
+            // With its subtype, by which the server orders as well.
+            last = page.last().cloned();
+            let is_last = page.len() < PAGE;
+            let names = page.into_iter().map(|key| key.bytes).filter(|key| key.starts_with(&beginning));
+            keys.extend(names);
+            if is_last {
+                return Ok(keys);
+            }
+        }
+    }
+
+    /// Returns the next keys of documents behind `last`, in the order of the server: it compares the lengths of binary
+    /// values first, so that no range of them is a prefix.
+    async fn page(&self, call: &Call, last: Option<Binary>) -> Result<Vec<Binary>> {
         let link = self.link();
         let (locks, left) = (link.locks().clone(), call.left());
-        let beginning = format!("{}{beginning}", self.prefix.as_str()).into_bytes();
-        let list = async move {
-            // Binary values are ordered by their length first, so that no range of them is a prefix.
-            let all = mongodb::bson::doc! {};
-            let found = locks.find(all).projection(mongodb::bson::doc! { "_id": 1 });
-            let found = found.max_time(left).selection_criteria(primary_only()).await?;
-            let mut found = found;
-            let mut keys = Vec::new();
+        let range = match last {
+            Some(last) => doc! { "$gt": last },
+            None => doc! { "$gte": statements::bytes(&[]) },
+        };
+        self.ask(call, &link, async move {
+            let found =
+                locks.find(doc! { "_id": range }).projection(doc! { "_id": 1 }).sort(doc! { "_id": 1 });
+            let found = found.limit(PAGE as i64).max_time(left).selection_criteria(primary_only());
+            let (mut found, mut keys) = (found.await?, Vec::new());
             while found.advance().await? {
-                keys.extend(key_of(found.current(), &beginning));
+                keys.extend(key_of(found.current()));
             }
             Ok(keys)
-        };
-        self.ask(call, &link, list).await.map_err(Error::not_applied)
+        })
+        .await
     }
 
     /// Writes to a lock's document in the claim's session. Returns the document; `None` if there is none.
@@ -205,7 +228,7 @@ impl Server {
     /// Writes the mark that a claim waits into a lock's document.
     pub(crate) async fn mark(&self, call: &Call, key: &Bson) -> Result<()> {
         let link = self.link();
-        let mark = mongodb::bson::doc! {
+        let mark = doc! {
             "update": link.locks().name(),
             "updates": [{ "q": { "_id": key }, "u": statements::mark() }],
             "writeConcern": one_node_in_command(),
@@ -304,8 +327,11 @@ async fn update(
         .await
 }
 
-/// Returns the key of a lock's document, if it begins with `beginning`.
-fn key_of(document: &RawDocument, beginning: &[u8]) -> Option<Vec<u8>> {
-    let key = document.get_binary("_id").ok()?.bytes;
-    key.starts_with(beginning).then(|| key.to_vec())
+/// How many keys one request of a list reads.
+const PAGE: usize = 10_000;
+
+/// Returns the key of a lock's document.
+fn key_of(document: &RawDocument) -> Option<Binary> {
+    let key = document.get_binary("_id").ok()?;
+    Some(Binary { subtype: key.subtype, bytes: key.bytes.to_vec() })
 }

@@ -93,15 +93,20 @@ async fn rights(server: &Arc<Server>, link: &Arc<Link>, call: &Call, name: &Name
         Ok(refused) => Finding::new(
             "rights",
             Level::Bad,
-            format!("this user is refused {}; grant them with ACL SETUSER", refused.join(", ")),
+            format!(
+                "this user lacks rights that locks need; grant +{}",
+                refused.join(" +").to_ascii_lowercase()
+            ),
         ),
-        // A user's rights may be limited to some names. This refusal says nothing about a lock with one of those names.
-        Err(e) if e.kind() == ErrorKind::Rejected => Finding::new(
-            "rights",
-            Level::Unknown,
-            format!("could not be tried on the key \"{}\": {}", keys.lock.escape_ascii(), e.message()),
-        ),
-        Err(e) => Finding::new("rights", Level::Unknown, e.message()),
+        Err(e) => {
+            let mut finding = Finding::of_failure("rights", &e);
+            finding.message = format!(
+                "tried on the key \"{}\" (?prefix= sets its beginning): {}",
+                keys.lock.escape_ascii(),
+                e.message()
+            );
+            finding
+        }
     }
 }
 
@@ -141,7 +146,7 @@ async fn acknowledgements(
     let (level, words) = match kept {
         Ok(kept @ Kept::Enough) => (Level::Good, kept.to_string()),
         Ok(kept @ Kept::By { .. }) => (Level::Bad, format!("no lock can be taken: {kept}")),
-        Err(e) => (Level::Unknown, e.message().to_owned()),
+        Err(e) => return Some(Finding::of_failure("acknowledgements", &e)),
     };
     Some(Finding::new("acknowledgements", level, words))
 }

@@ -91,14 +91,17 @@ impl Driver for RedisDriver {
         if self.0.profile.get().lists == Lists::Nothing {
             return Err(Error::unsupported("this server can't list its locks"));
         }
-        let call = &Call::begin(&self.0.clock, patience);
-        let (prefix, mut cursor) = (&self.0.prefix, b"0".to_vec());
+        let (prefix, mut cursor, mut asked) = (&self.0.prefix, b"0".to_vec(), 0);
         let pattern = side::pattern(format!("{}{beginning}", prefix.as_str()).as_bytes(), Kind::Token);
         let mut names = Vec::new();
         loop {
             let mut scan = redis::cmd("SCAN");
             scan.arg(&cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(SCANNED);
-            let answer = self.0.ask(call, &scan).await?;
+            let answer = self.0.ask(&Call::begin(&self.0.clock, patience), &scan).await;
+            let answer = answer.map_err(|e| {
+                e.not_applied().and_says(&format!("; about {} keys were read before", asked * SCANNED))
+            })?;
+            asked += 1;
             let read = redis::from_redis_value::<(Vec<u8>, Vec<Vec<u8>>)>(answer);
             let (next, keys) = read.map_err(|e| unexpected(&"something of another form").with_source(e))?;
             let locks = keys.iter().filter_map(|key| side::lock_of(key, Kind::Token));
@@ -116,7 +119,7 @@ impl Driver for RedisDriver {
 }
 
 /// How many keys one request of a list looks at. While the server does that, it does nothing else.
-const SCANNED: u32 = 1000;
+const SCANNED: u64 = 1000;
 
 /// What an inspection shows.
 struct Shown {

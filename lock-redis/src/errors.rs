@@ -3,6 +3,8 @@
 use lock_core::{Effect, Error};
 use redis::RedisError;
 
+use crate::layout::Layout;
+
 /// Maps an error that occurred while connecting: nothing has been asked of the server yet.
 pub(crate) fn connecting(error: RedisError) -> Error {
     if let Some(raised) = ServerError::of(&error) {
@@ -24,22 +26,33 @@ pub(crate) fn connecting(error: RedisError) -> Error {
         return Error::rejected(format!("the program that answers there is no Redis or Valkey{OR_TLS}"))
             .with_source(error);
     }
-    // A server of another kind closes the connection when it does not understand a request. A Redis server that is full
-    // or that shuts down may close it as well.
-    if error.is_connection_dropped() && !error.is_connection_refusal() {
-        let message =
-            format!("the connection was closed before the first answer: no Redis or Valkey{OR_TLS}");
+    // A server of another kind closes the connection when it does not understand a request. A Redis server that shuts
+    // down may close it as well.
+    if was_closed(&error) {
+        let message = format!(
+            "the connection was closed before the first answer: no Redis or Valkey, a proxy that does not know \
+             HELLO{OR_TLS}"
+        );
         return Error::unavailable(Effect::NotApplied, message).with_source(error);
     }
     Error::unavailable(Effect::NotApplied, format!("the server can't be reached: {error}")).with_source(error)
 }
 
+/// Returns whether a connection was closed that had been opened.
+pub(crate) fn was_closed(error: &RedisError) -> bool {
+    error.is_connection_dropped() && !error.is_connection_refusal()
+}
+
 const OR_TLS: &str = ", or one that speaks TLS only (rediss://)";
 
-/// Maps an error that occurred after a request was sent. Only an error that the server itself raised proves that the
-/// request was not carried out.
-pub(crate) fn asking(error: RedisError) -> Error {
+/// Maps an error that occurred after a request about locks of this layout was sent. Only an error that the server itself
+/// raised proves that the request was not carried out.
+pub(crate) fn asking(error: RedisError, layout: Layout) -> Error {
     match ServerError::of(&error) {
+        Some(raised) if raised.code == "NOPERM" => {
+            Error::rejected(format!("{}: {}", missing_right(&raised.text, layout), raised.text))
+                .with_source(error)
+        }
         Some(raised) => raised.into_error(error),
         None => {
             let message = format!("the connection broke before the server's answer came: {error}");
@@ -55,6 +68,7 @@ pub(crate) fn replica() -> Error {
         Effect::NotApplied,
         "the server is a replica: its primary would not learn of a lock taken there; give the primary's address",
     )
+    .as_refusal()
 }
 
 /// The error for a call that waits for a server which is no longer the primary.
@@ -121,19 +135,15 @@ impl ServerError {
         let code = error.code()?;
         let detail = error.detail().unwrap_or_default();
         let known = |word: &str| TRANSIENT.iter().chain(LASTING).map(|(code, _)| *code).find(|c| *c == word);
-        if code != "ERR" {
-            return Some(ServerError {
-                code: known(code).unwrap_or_default(),
-                text: format!("{code} {detail}"),
-            });
-        }
+        let text = if code == "ERR" { detail.to_owned() } else { format!("{code} {detail}") };
         // Before Redis 7, the error code of a command in a script is somewhere in the text of an ERR.
         let in_script = || {
-            detail.contains("script").then(|| detail.split(|c: char| !c.is_ascii_uppercase()).find_map(known))
+            let is_of_script = code == "ERR" && detail.contains("script");
+            is_of_script.then(|| detail.split(|c: char| !c.is_ascii_uppercase()).find_map(known)).flatten()
         };
-        let phrase = PHRASES.iter().find(|(phrase, _)| detail.contains(phrase)).map(|(_, code)| *code);
-        let code = phrase.or_else(|| in_script().flatten()).unwrap_or_default();
-        Some(ServerError { code, text: detail.to_owned() })
+        let in_words = || PHRASES.iter().find(|(phrase, _)| text.contains(phrase)).map(|(_, code)| *code);
+        let code = known(code).or_else(in_words).or_else(in_script).unwrap_or_default();
+        Some(ServerError { code, text })
     }
 
     fn into_error(self, source: RedisError) -> Error {
@@ -143,7 +153,7 @@ impl ServerError {
         };
         let error = match (advice(TRANSIENT), advice(LASTING)) {
             (Some(advice), _) => {
-                Error::unavailable(Effect::NotApplied, format!("the server {advice}: {text}"))
+                Error::unavailable(Effect::NotApplied, format!("the server {advice}: {text}")).as_refusal()
             }
             (None, Some(advice)) => Error::rejected(format!("{advice}: {text}")),
             (None, None) => Error::rejected(format!("the server refused: {text}")),
@@ -173,11 +183,11 @@ const LASTING: &[(&str, &str)] = &[
         "WRONGPASS",
         "the server refused the user or the password; give both in the URL, redis://user:password@host",
     ),
+    ("NOPERM", "this user lacks a right"),
     (
-        "NOPERM",
-        "the server's access rules forbid it; this user needs +evalsha +eval +time +get +set +del +pttl +pexpire on the \
-         lock's keys, +info where it is one of several nodes, and +publish +subscribe (of a cluster, +spublish \
-         +ssubscribe as well) on the channels of the same names to be woken",
+        "UNKNOWN",
+        "the server does not know a command that locks need; Redis 6.2 or later and Valkey have HELLO, EVALSHA and EVAL, \
+         unless a setting (rename-command) or a proxy in front of them keeps them back",
     ),
     (
         "WRONGTYPE",
@@ -201,7 +211,30 @@ const PHRASES: &[(&str, &str)] = &[
     ("can't run this command", "NOPERM"),
     ("can't access at least one of the keys", "NOPERM"),
     ("max number of clients", "MAXCLIENTS"),
+    ("unknown command", "UNKNOWN"),
+    ("unsupported command", "UNKNOWN"),
+    ("Unknown Redis command", "UNKNOWN"),
 ];
+
+/// Names what this user lacks, as `ACL SETUSER` takes it, where the server's words say it. Before Redis 7.2, it names
+/// no command of a script.
+fn missing_right(text: &str, layout: Layout) -> String {
+    let (keys, channels) = match layout {
+        Layout::Own | Layout::Fair(_) => ("~NAME*", "&NAME*"),
+        Layout::Redisson | Layout::RedissonFenced => {
+            ("~NAME* and ~redisson_*:{NAME}*", "&redisson_lock__channel:{NAME}")
+        }
+    };
+    let named = |behind: &str| text.split_once(behind)?.1.split_once('\'').map(|(command, _)| command);
+    match named("run the '") {
+        Some(command) => format!("this user lacks the right to a command; grant +{command}"),
+        None if text.contains("channel") => {
+            format!("this user may not use a lock's channel; grant {channels}")
+        }
+        None if text.contains("key") => format!("this user may not use one of the lock's keys; grant {keys}"),
+        None => "this user lacks the right to a command; `lock check` names it".to_owned(),
+    }
+}
 
 #[cfg(feature = "tls")]
 type Source = dyn std::error::Error + Send + Sync;
@@ -212,7 +245,9 @@ fn tls_trouble(error: &RedisError) -> Option<String> {
     let cause = std::error::Error::source(error)?.downcast_ref::<std::sync::Arc<Source>>()?;
     let io = cause.downcast_ref::<std::io::Error>()?;
     let tls = io.get_ref()?.downcast_ref::<rustls::Error>()?;
-    Some(format!("the TLS handshake failed: {tls}; see the URL's ca, cert and key"))
+    let said = tls.to_string();
+    let advice = lock_core::driver::certificate_advice(&said);
+    Some(format!("the TLS handshake failed: {said}{advice}; see the URL's ca, cert and key"))
 }
 
 #[cfg(not(feature = "tls"))]
@@ -249,12 +284,9 @@ mod tests {
             // How Redis 6.2 reports the error of a command in a script.
             "ERR Error running script (call to f_8c): @user_script:5: @user_script: 5: -MISCONF Redis is configured to",
         ] {
-            let error = asking(server_error(line));
-            assert_eq!(
-                error.kind(),
-                ErrorKind::Unavailable { effect: Effect::NotApplied },
-                "{line}: {error}"
-            );
+            let error = asking(server_error(line), Layout::Own);
+            let not_done = ErrorKind::Unavailable { effect: Effect::NotApplied };
+            assert_eq!((error.kind(), error.is_refusal()), (not_done, true), "{line}: {error}");
         }
     }
 
@@ -264,17 +296,31 @@ mod tests {
             ("NOAUTH Authentication required.", "password"),
             ("WRONGPASS invalid username-password pair or user is disabled.", "password"),
             ("NOPERM this user has no permissions to run the 'eval' command", "+eval"),
-            ("ERR ACL failure in script: User a has no permissions to run the 'time' command", "+time"),
-            ("ERR The user executing the script can't run this command or subcommand script: 9f", "+time"),
+            (
+                "ERR ACL failure in script: User a has no permissions to run the 'time' command",
+                "grant +time:",
+            ),
+            (
+                "ERR The user executing the script can't run this command or subcommand script: 9f",
+                "`lock check`",
+            ),
+            ("NOPERM No permissions to access a key", "~NAME* and ~redisson_*"),
+            ("NOPERM No permissions to access a channel", "&redisson_lock__channel:{NAME}"),
             ("WRONGTYPE Operation against a key holding the wrong kind of value", "another name"),
             (
                 "ERR Error running script (call to f_1): @user_script:5: WRONGTYPE Operation against a key",
                 "another name",
             ),
             ("MOVED 12182 127.0.0.1:7001", "redis+cluster://"),
-            ("ERR unknown command 'EVALSHA'", "refused"),
+            ("ERR unknown command 'EVALSHA'", "rename-command"),
+            (
+                "ERR Error running script (call to f_1): @user_script:5: Unknown Redis command called from",
+                "EVAL",
+            ),
+            ("unsupported command", "proxy"),
+            ("ERR something else", "refused"),
         ] {
-            let error = asking(server_error(line));
+            let error = asking(server_error(line), Layout::Redisson);
             assert_eq!(error.kind(), ErrorKind::Rejected, "{line}: {error}");
             assert!(error.message().contains(advice), "{error}");
         }
@@ -288,7 +334,10 @@ mod tests {
             std::io::ErrorKind::UnexpectedEof,
         ] {
             let broken = || RedisError::from(std::io::Error::from(kind));
-            assert_eq!(asking(broken()).kind(), ErrorKind::Unavailable { effect: Effect::Unknown });
+            assert_eq!(
+                asking(broken(), Layout::Own).kind(),
+                ErrorKind::Unavailable { effect: Effect::Unknown }
+            );
             assert_eq!(connecting(broken()).kind(), ErrorKind::Unavailable { effect: Effect::NotApplied });
             assert!(ends_connection(&broken()));
         }

@@ -10,7 +10,12 @@ use async_trait::async_trait;
 use lock_core::driver::{Call, Connect, Drift, ServerClock};
 use lock_core::{Clock, Effect, Error, Instant, Result};
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, ProtocolVersion, PushInfo, PushKind, RedisResult, Value};
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ProtocolVersion, PushInfo, PushKind, RedisError,
+    RedisResult, Value,
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use crate::acks::AcknowledgedCalls;
@@ -83,7 +88,13 @@ impl Link {
     pub(crate) async fn open(client: &Client, clock: &Clock) -> Result<Link> {
         check_tls(client)?;
         let closed = Arc::new(AtomicBool::new(false));
-        let mut connection = connect(client, closed.clone()).await.map_err(errors::connecting)?;
+        let mut connection = match connect(client, closed.clone()).await {
+            Ok(connection) => connection,
+            Err(e) if errors::was_closed(&e) => {
+                return Err(errors::connecting(refused_before_asked(client).await.unwrap_or(e)));
+            }
+            Err(e) => return Err(errors::connecting(e)),
+        };
         let (now, facts) = Facts::read(&mut connection).await?;
         let server = Mutex::new(ServerClock::new(now, clock.now()));
         let site = Site { address: finder::address(client), run: facts.run.clone() };
@@ -201,7 +212,7 @@ impl Link {
 #[cfg(feature = "tls")]
 pub(crate) fn check_tls(client: &Client) -> Result<()> {
     match client.get_connection_info().addr() {
-        redis::ConnectionAddr::TcpTls { .. } => lock_core::driver::check_tls_provider(),
+        ConnectionAddr::TcpTls { .. } => lock_core::driver::check_tls_provider(),
         _ => Ok(()),
     }
 }
@@ -227,6 +238,20 @@ async fn connect(client: &Client, closed: Arc<AtomicBool>) -> RedisResult<Multip
         .set_push_sender(notice);
     speaking(client, ProtocolVersion::RESP3)?.get_multiplexed_async_connection_with_config(&config).await
 }
+
+/// Returns the error that the server sends to a new connection before it reads from it: it has no room for another one. A
+/// request that is on its way by then makes the connection break before the error is read, so this sends none.
+async fn refused_before_asked(client: &Client) -> Option<RedisError> {
+    let ConnectionAddr::Tcp(host, port) = client.get_connection_info().addr() else { return None };
+    let mut stream = TcpStream::connect((host.as_str(), *port)).await.ok()?;
+    // Any other server closes a connection whose client asks nothing.
+    stream.shutdown().await.ok()?;
+    let mut greeting = Vec::new();
+    stream.take(LONGEST_GREETING).read_to_end(&mut greeting).await.ok()?;
+    redis::parse_redis_value(&greeting).ok()?.extract_error().err()
+}
+
+const LONGEST_GREETING: u64 = 200;
 
 /// Returns the same client with another version of the protocol.
 pub(crate) fn speaking(client: &Client, protocol: ProtocolVersion) -> RedisResult<Client> {

@@ -32,7 +32,7 @@ pub(crate) static OWN: Scripts = Scripts {
     release: script!("release.lua"),
     revoke: script!("revoke.lua"),
     inspect: script!("reading.lua", "inspect.lua"),
-    try_rights: script!("try_rights.lua"),
+    try_rights: script!("try.lua", "try_rights.lua"),
 };
 
 pub(crate) static FAIR: Scripts = Scripts {
@@ -42,7 +42,7 @@ pub(crate) static FAIR: Scripts = Scripts {
     release: script!("reading.lua", "fair/queue.lua", "fair/release.lua"),
     revoke: script!("reading.lua", "fair/queue.lua", "fair/revoke.lua"),
     inspect: script!("reading.lua", "fair/inspect.lua"),
-    try_rights: script!("fair/try_rights.lua"),
+    try_rights: script!("try.lua", "fair/try_rights.lua"),
 };
 
 pub(crate) static REDISSON: Scripts = Scripts {
@@ -52,7 +52,7 @@ pub(crate) static REDISSON: Scripts = Scripts {
     release: script!("reading.lua", "redisson/release.lua"),
     revoke: script!("reading.lua", "redisson/read_write.lua", "redisson/revoke.lua"),
     inspect: script!("reading.lua", "redisson/read_write.lua", "redisson/inspect.lua"),
-    try_rights: script!("redisson/try_rights.lua"),
+    try_rights: script!("try.lua", "redisson/try_rights.lua"),
 };
 
 /// Takes the lock's key alone, which leads it to the server that has the lock.

@@ -270,7 +270,7 @@ impl Server {
                 if errors::ends_connection(&e) {
                     self.links.give_up(link);
                 }
-                Err(errors::asking(e))
+                Err(errors::asking(e, self.layout))
             }
             Some(None) => Err(errors::left()),
             None => {

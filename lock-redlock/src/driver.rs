@@ -127,10 +127,7 @@ impl RedlockDriver {
         let messages: Vec<String> =
             troubles.iter().map(|(at, e)| format!("{}: {}", self.address(*at), e.message())).collect();
         let message = format!("no majority of the {nodes} nodes {what}; {}", messages.join("; "));
-        match troubles.iter().filter(|(_, e)| !e.is_transient()).count() > nodes - self.quorum.majority() {
-            true => Error::rejected(message),
-            false => Error::unavailable(Effect::NotApplied, message),
-        }
+        self.quorum.too_few(&troubles, Effect::NotApplied, message)
     }
 }
 

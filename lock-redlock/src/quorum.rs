@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use lock_core::{Clock, Instant, Result};
+use lock_core::{Clock, Effect, Error, Instant, Result};
 
 use crate::node::Node;
 use crate::requests::Requests;
@@ -41,6 +41,19 @@ impl<N: Node> Quorum<N> {
     /// Returns how many nodes are a majority.
     pub fn majority(&self) -> usize {
         self.nodes.len() / 2 + 1
+    }
+
+    /// Returns the error for too few answers, with this message. It is what so many of the nodes say that the others are no
+    /// majority: `Rejected` if they refuse for good, a refusal if they refuse for now.
+    pub(crate) fn too_few(&self, troubles: &[(usize, Error)], effect: Effect, message: String) -> Error {
+        let decides = |is: fn(&Error) -> bool| {
+            troubles.iter().filter(|(_, e)| is(e)).count() > self.nodes.len() - self.majority()
+        };
+        if decides(|e| !e.is_transient()) {
+            return Error::rejected(message);
+        }
+        let error = Error::unavailable(effect, message);
+        if decides(Error::is_refusal) { error.as_refusal() } else { error }
     }
 
     pub(crate) fn clock(&self) -> &Clock {

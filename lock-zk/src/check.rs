@@ -64,8 +64,11 @@ async fn folder(driver: &ZkDriver, call: &Call) -> Finding {
     let path = driver.folder.path();
     match asked(driver, call, Asked::Folder).await {
         Ok(_) => Finding::new("folder", Level::Good, format!("{path} exists")),
-        Err(e) if e.is_transient() => Finding::new("folder", Level::Unknown, e.message()),
-        Err(e) => Finding::new("folder", Level::Bad, format!("{path}: {}", e.message())),
+        Err(e) => {
+            let mut finding = Finding::of_failure("folder", &e);
+            finding.message = format!("{path}: {}", e.message());
+            finding
+        }
     }
 }
 
@@ -76,8 +79,7 @@ async fn rights(driver: &ZkDriver, call: &Call) -> Finding {
             Finding::new("rights", Level::Bad, errors::too_old().message())
         }
         Ok(_) => Finding::new("rights", Level::Good, "this user may take and release locks"),
-        Err(e) if e.is_transient() => Finding::new("rights", Level::Unknown, e.message()),
-        Err(e) => Finding::new("rights", Level::Bad, e.message()),
+        Err(e) => Finding::of_failure("rights", &e),
     }
 }
 

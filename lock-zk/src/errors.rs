@@ -44,7 +44,9 @@ pub(crate) fn refused(error: ZkError) -> Error {
             "{said}; this user needs the rights create, read, write and delete where the locks are. Give user and \
              password in the URL, zk://user:password@host/, the same ones for all clients"
         )),
-        ZkError::Throttled | ZkError::NotReadOnly => Error::unavailable(Effect::NotApplied, said),
+        ZkError::Throttled | ZkError::NotReadOnly => {
+            Error::unavailable(Effect::NotApplied, said).as_refusal()
+        }
         ZkError::Unimplemented => {
             Error::rejected(format!("{said}; it has to be ZooKeeper {OLDEST} or later"))
         }

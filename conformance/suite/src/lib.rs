@@ -26,6 +26,7 @@ mod part;
 pub mod patience;
 pub mod proxy;
 pub mod record;
+pub mod refusal;
 pub mod rules;
 mod runner;
 mod runtime;

@@ -1,5 +1,7 @@
 //! The answers of `check`.
 
+use crate::error::{Error, ErrorKind};
+
 /// One answer of a check.
 ///
 /// ```
@@ -29,6 +31,16 @@ impl Finding {
     pub fn new(subject: &'static str, level: Level, message: impl Into<String>) -> Finding {
         Finding { subject, level, message: message.into() }
     }
+
+    /// Makes the finding of a trial of what every lock needs, if it has failed: [`Bad`](Level::Bad) if the server has
+    /// refused, for now or for ever, and [`Unknown`](Level::Unknown) only if it could not be asked.
+    pub fn of_failure(subject: &'static str, error: &Error) -> Finding {
+        let level = match error.kind() {
+            ErrorKind::Unavailable { .. } if !error.is_refusal() => Level::Unknown,
+            _ => Level::Bad,
+        };
+        Finding::new(subject, level, error.message())
+    }
 }
 
 /// The result of a finding.
@@ -49,6 +61,25 @@ pub enum Level {
     Warning,
     /// Locks will not work.
     Bad,
-    /// The server does not say.
+    /// The server does not say, or could not be asked.
     Unknown,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Effect;
+
+    #[test]
+    fn only_a_server_that_was_not_asked_leaves_it_unknown() {
+        let level = |error: Error| Finding::of_failure("rights", &error).level;
+        for effect in [Effect::NotApplied, Effect::Unknown] {
+            assert_eq!(level(Error::unavailable(effect, "no answer")), Level::Unknown);
+            assert_eq!(level(Error::unavailable(effect, "the disk is full").as_refusal()), Level::Bad);
+        }
+        assert_eq!(level(Error::rejected("no right")), Level::Bad);
+        assert_eq!(level(Error::unsupported("a server of another kind")), Level::Bad);
+        let repeated = Error::unavailable(Effect::Unknown, "x").as_refusal().not_applied().repeated();
+        assert_eq!(level(repeated), Level::Bad);
+    }
 }

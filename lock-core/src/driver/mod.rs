@@ -45,7 +45,7 @@ pub use crate::entry::Entry;
 pub use crate::human_duration::HumanDuration;
 pub use crate::location::{
     CertificateNames, Certificates, ClientCertificate, CommonParameters, Host, Location, Login, Opening,
-    PemBlock, PemFile, unescape,
+    PemBlock, PemFile, certificate_advice, unescape,
 };
 pub use crate::name::{Prefix, RESERVED_SUFFIX};
 pub use crate::period::UnixTime;
@@ -78,8 +78,8 @@ pub use watchers::Watchers;
 
 /// A server on which locks can be claimed.
 ///
-/// Every call returns within the patience that it was given, counted on the client's clock, whatever the network does.
-/// A driver has no timer except that limit. It retries only what the server says it did not do. It logs nothing, and it
+/// Every call returns within the patience that it was given, counted on the client's clock, whatever the network does;
+/// only [`names`](Self::names) has it for each of its requests. A driver has no timer except that limit. It retries only what the server says it did not do. It logs nothing, and it
 /// only classifies errors: the core adds where they happened.
 #[async_trait]
 pub trait Driver: fmt::Debug + Send + Sync + 'static {
@@ -135,10 +135,13 @@ pub trait Driver: fmt::Debug + Send + Sync + 'static {
     /// It may also return names whose lock is free. It writes nothing, and reads the names alone. What other libraries'
     /// clients hold may be missing.
     ///
+    /// Beside many other keys it takes many requests. Each of them has the whole `patience`.
+    ///
     /// # Errors
     ///
     /// `Unsupported` where the server can't list the names; then [`Info::lists`] is [`Lists::Nothing`]. `Unavailable`
-    /// if the server has not answered within `patience`; otherwise the error that the server returned.
+    /// if the server has not answered one of the requests within `patience`, with the number of keys that were read
+    /// before; otherwise the error that the server returned.
     ///
     /// # Cancel safety
     ///

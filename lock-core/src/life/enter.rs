@@ -132,7 +132,7 @@ impl Life {
     /// Reports an attempt that has failed, and returns how long to wait before the next one.
     fn pause_after(&self, asked: Instant, error: &Error, turn: Option<&Turn>, failures: u32) -> Duration {
         self.trouble("attempt", error);
-        turn.inspect(|turn| turn.trouble(asked, error.message().to_owned()));
+        turn.inspect(|turn| turn.trouble(asked, error));
         error.retry_in().unwrap_or_else(|| backoff::after_error(failures, &self.shared.random))
     }
 

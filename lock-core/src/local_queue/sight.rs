@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::clock::Instant;
 use crate::entry::Entry;
+use crate::error::Error;
 
 /// However short a wait is, and however late a turn comes, the server has this long for its first answer.
 pub(crate) const FIRST_ANSWER: Duration = Duration::from_millis(100);
@@ -19,8 +20,17 @@ pub(crate) enum Seen {
     /// The lock was held, but that was seen before this waiter came. The contender in front waits for a wake-up and
     /// does not ask in the meantime; or its turn has just come and it has no answer yet.
     HeldBefore,
-    /// The server did not answer, or answered with an error.
+    /// The server did not answer, or its answer was lost.
     Trouble(String),
+    /// The server answered that it can't take the lock at the moment.
+    Refused(String),
+}
+
+impl Seen {
+    fn of(error: &Error) -> Seen {
+        let what = error.message().to_owned();
+        if error.is_refusal() { Seen::Refused(what) } else { Seen::Trouble(what) }
+    }
 }
 
 /// What was last seen of one lock, and by which contender.
@@ -65,9 +75,9 @@ impl Sight {
         self.seen = Some((asked, Seen::Held(holder.cloned().map(Box::new))));
     }
 
-    /// Records that the server did not answer the attempt that was sent at `asked`.
-    pub(super) fn trouble(&mut self, asked: Instant, what: String) {
-        self.seen = Some((asked, Seen::Trouble(what)));
+    /// Records that the attempt that was sent at `asked` has failed.
+    pub(super) fn trouble(&mut self, asked: Instant, error: &Error) {
+        self.seen = Some((asked, Seen::of(error)));
     }
 
     /// Records the end of the contender's turn.

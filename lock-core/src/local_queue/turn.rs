@@ -4,6 +4,7 @@ use super::successor::Successor;
 use super::{Arrival, Place};
 use crate::clock::Instant;
 use crate::entry::Entry;
+use crate::error::Error;
 
 /// The right to contend for a name at the server. When it is dropped, the next waiter of this client gets it.
 #[derive(Debug)]
@@ -61,9 +62,9 @@ impl Turn {
         state.streak.end();
     }
 
-    /// Records that the server did not answer the attempt that was sent at `asked`.
-    pub(crate) fn trouble(&self, asked: Instant, what: String) {
-        self.place.queue().state().sight.trouble(asked, what);
+    /// Records that the attempt that was sent at `asked` has failed.
+    pub(crate) fn trouble(&self, asked: Instant, error: &Error) {
+        self.place.queue().state().sight.trouble(asked, error);
     }
 
     /// Records a release. If the server can't say whether others wait, what was seen of them before counts.

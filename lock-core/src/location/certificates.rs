@@ -142,6 +142,19 @@ impl PemFile {
     }
 }
 
+/// Returns what to do about a certificate that rustls has refused in these words, to be put behind them; empty where they
+/// say enough.
+pub fn certificate_advice(said: &str) -> &'static str {
+    if said.contains("CaUsedAsEndEntity") {
+        return " (the server shows the certificate of a CA, as many self-signed ones are; make one for the server that is \
+                none, with CA:FALSE, let the CA sign it, and name the CA's in the URL's ca)";
+    }
+    if said.contains("UnknownIssuer") {
+        return " (none of the roots has signed it; name the PEM file of the CA that has in the URL's ca)";
+    }
+    ""
+}
+
 impl fmt::Debug for PemFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("PemFile").field(&self.path).finish()
@@ -212,6 +225,13 @@ mod tests {
         }
         let mut none = folder.location("");
         assert_eq!(none.take_certificates(&NAMES).unwrap(), Certificates::default());
+    }
+
+    #[test]
+    fn a_ca_in_place_of_a_server_is_explained() {
+        assert!(certificate_advice("invalid peer certificate: CaUsedAsEndEntity").contains("CA:FALSE"));
+        assert!(certificate_advice("invalid peer certificate: UnknownIssuer").contains("has signed it"));
+        assert_eq!(certificate_advice("invalid peer certificate: Expired"), "");
     }
 
     #[test]

@@ -125,9 +125,13 @@ impl Lock {
     }
 
     /// Returns the error for a caller whose wait is over. It names the holder, or says that another caller was before
-    /// this one, or that the server does not answer.
+    /// this one, or that the server refuses or does not answer.
     async fn out_of_time(&self, seen: Seen) -> Error {
         let wait = self.wait.unwrap_or_default();
+        let gave_up = match wait {
+            Duration::ZERO => "did not wait".to_owned(),
+            wait => format!("gave up after {}", HumanDuration(wait)),
+        };
         let unanswered = |why: String| {
             Error::unavailable(
                 Effect::NotApplied,
@@ -137,6 +141,9 @@ impl Lock {
         let (holder, otherwise) = match seen {
             Seen::Nothing => return unanswered(String::new()),
             Seen::Trouble(what) => return unanswered(format!("; last error: {what}")),
+            Seen::Refused(why) => {
+                return Error::unavailable(Effect::NotApplied, format!("{gave_up}: {why}")).as_refusal();
+            }
             Seen::Held(Some(holder)) => (Some(*holder), ""),
             Seen::Held(None) => (self.look().await.and_then(|shown| shown.holder), "another holder had it"),
             // The last answer is older than this wait: only the server knows whether the lock is still held.
@@ -144,10 +151,6 @@ impl Lock {
                 Some(shown) => (shown.holder, OTHERS_WERE_BEFORE),
                 None => return unanswered(String::new()),
             },
-        };
-        let gave_up = match wait {
-            Duration::ZERO => "did not wait".to_owned(),
-            wait => format!("gave up after {}", HumanDuration(wait)),
         };
         match holder {
             Some(holder) => Error::timeout(format!("{gave_up}: {holder}")).with_holder(holder),

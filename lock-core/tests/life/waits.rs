@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use lock_core::ErrorKind;
 use lock_core::driver::Attempt;
+use lock_core::{Effect, Error, ErrorKind};
 
 use crate::scripted::{self, Script, busy, busy_with, client, granted, held, ms, pass, released, unknown};
 use crate::{TTL, lock};
@@ -21,6 +21,19 @@ async fn a_wait_that_runs_out_tells_contention_from_trouble() {
     assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error:?}");
     let expected = "acquire \"n\" on scripted: the server has not answered within the wait of 700 ms; last error: no answer";
     assert_eq!(error.to_string(), expected, "where it happened is said once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_has_answered() {
+    let full = || Error::unavailable(Effect::NotApplied, "the server has no memory left").as_refusal();
+    for (wait, gave_up) in [(ms(700), "gave up after 700 ms"), (ms(0), "did not wait")] {
+        let script = Script::new([(ms(1), Err::<Attempt, _>(full()))], [held(TTL)], [released()]);
+        let lock = client(&script).await.lock("n").ttl(TTL).wait(wait).build().unwrap();
+        let error = lock.acquire().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::NotApplied });
+        assert_eq!(error.message(), format!("{gave_up}: the server has no memory left"));
+        assert!(error.is_refusal(), "{error:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

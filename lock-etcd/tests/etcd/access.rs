@@ -14,7 +14,7 @@ use crate::server::{
 use lock_conformance::timing::{released, still_held};
 
 /// Turns authentication on. Returns an administrator's client, and the URL of a user whose role has this right.
-async fn restricted(server: &Server, right: Option<Permission>) -> (etcd_client::Client, String) {
+pub(crate) async fn restricted(server: &Server, right: Option<Permission>) -> (etcd_client::Client, String) {
     let mut raw = server.raw().await;
     raw.role_add("root").await.unwrap();
     raw.user_add("root", "toor", None).await.unwrap();

@@ -10,6 +10,7 @@ mod grant;
 mod late;
 mod loss;
 mod reaching;
+mod refusals;
 mod revoke;
 mod server;
 mod tls;
@@ -84,6 +85,11 @@ rules! {
         opening_waits_for_a_server_unless_it_is_lazy,
         the_patience_is_the_urls,
         a_port_that_closes_every_connection_is_told_soon,
+    }
+    refusals {
+        a_server_whose_quota_is_used_up_is_bad,
+        a_user_without_rights_is_told_at_once,
+        a_list_beside_many_keys_has_a_patience_for_each_request,
     }
     revoke {
         a_revoked_key_is_on_a_lease_without_heartbeats,

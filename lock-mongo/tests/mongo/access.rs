@@ -1,5 +1,6 @@
 //! Users with limited rights, and collections of other versions.
 
+use lock_conformance::refusal;
 use lock_core::driver::{Finding, Level};
 use lock_core::{Client, ErrorKind};
 use lock_mongo::mongodb::{
@@ -44,7 +45,7 @@ pub(crate) fn a_user_that_may_not_write_is_told_which_role_it_needs() {
         let error = claim(&client, "a", LONG).attempt().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
         assert!(error.message().contains("readWrite"), "{error}");
-        assert_eq!(found(&client, "rights").await.level, Level::Bad);
+        refusal::is_told(&client, "readWrite").await;
     });
 }
 

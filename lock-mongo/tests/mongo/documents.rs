@@ -1,8 +1,13 @@
 //! The documents in the collection.
 
-use lock_core::ErrorKind;
-use lock_mongo::mongodb::bson::{Bson, DateTime, Document, doc};
-use lock_test_servers::MongoDb;
+use std::time::{Duration, Instant};
+
+use lock_conformance::proxy::{Direction, Proxy};
+use lock_conformance::timing::Answered;
+use lock_core::{ErrorKind, Options};
+use lock_mongo::mongodb::bson::spec::BinarySubtype;
+use lock_mongo::mongodb::bson::{Binary, Bson, DateTime, Document, doc};
+use lock_test_servers::{MongoDb, StandaloneMongoDb};
 
 use crate::server::{LONG, Server, busy, claim, document, granted, key, run};
 
@@ -102,5 +107,28 @@ pub(crate) fn what_no_lock_client_has_written_is_rejected() {
             let left = document(&locks, &name).await.unwrap();
             assert!(foreign.iter().all(|(field, value)| left.get(field) == Some(value)), "{left}");
         }
+    });
+}
+
+/// 30,000 documents of other programs take four requests. Some have keys of another subtype, by which the server orders
+/// them as well.
+pub(crate) fn a_list_beside_many_documents_has_a_patience_for_each_request() {
+    const PATIENCE: Duration = Duration::from_millis(400);
+    run(async {
+        let server = Server::start(&StandaloneMongoDb, &[]);
+        let other = |n: u32| {
+            let subtype = if n % 2 == 0 { BinarySubtype::Generic } else { BinarySubtype::Uuid };
+            doc! { "_id": Binary { subtype, bytes: [[0; 12].as_slice(), &n.to_be_bytes()].concat() } }
+        };
+        server.locks().await.insert_many((0..30_000).map(other)).await.unwrap();
+        granted(&mut claim(&server.client().await, "held", LONG)).await;
+        let proxy = Proxy::start(&format!("127.0.0.1:{}", server.0.port())).await.unwrap();
+        let url = server.through(proxy.address());
+        let client = lock_mongo::connect_with(&url, Options::default().patience(PATIENCE)).answered().await;
+        proxy.delay(Direction::ToClient, Duration::from_millis(200));
+        let began = Instant::now();
+        let listed = client.list("").answered().await;
+        assert!(began.elapsed() > PATIENCE * 2, "a list of {:?} shows nothing", began.elapsed());
+        assert_eq!(listed.len(), 1, "{listed:?}");
     });
 }

@@ -33,6 +33,7 @@ rules! {
         check_says_what_the_server_is,
     }
     documents {
+        a_list_beside_many_documents_has_a_patience_for_each_request,
         a_lock_is_a_document_under_its_bytes,
         the_index_forgets_a_day_after_the_token,
         what_no_lock_client_has_written_is_rejected,

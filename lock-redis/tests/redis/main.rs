@@ -21,6 +21,7 @@ mod layout;
 mod reaching;
 mod redisson;
 mod redisson_read_write;
+mod refusals;
 mod rights;
 mod sentinels;
 mod server;
@@ -172,6 +173,13 @@ rules! {
         a_release_that_is_sent_again_has_the_same_answer,
         tokens_of_the_fenced_form_are_in_one_order_with_redissons,
         a_string_where_a_hash_should_be_is_refused_and_left_alone,
+    }
+    refusals {
+        a_missing_right_is_bad_and_named_alone,
+        a_command_that_is_not_there_is_said_to_be_missing,
+        a_server_that_takes_no_writes_is_bad,
+        a_server_without_room_for_a_client_is_no_other_kind_of_server,
+        a_list_beside_many_keys_has_a_patience_for_each_request,
     }
     redisson_read_write {
         a_read_write_lock_is_named_and_left_alone,

@@ -101,6 +101,7 @@ impl<N: Node> Candidate<N> {
             ),
         )
         .with_retry_in(retry_in)
+        .as_refusal()
     }
 
     /// Returns the error for too few answers.
@@ -114,11 +115,7 @@ impl<N: Node> Candidate<N> {
             self.quorum.nodes().len(),
             if nodes.is_empty() { "their answers came too late".to_owned() } else { nodes.join("; ") }
         );
-        let refusals = troubles.iter().filter(|(_, e)| !e.is_transient()).count();
-        if refusals > self.quorum.nodes().len() - self.quorum.majority() {
-            return Error::rejected(message);
-        }
-        Error::unavailable(effect, message)
+        self.quorum.too_few(troubles, effect, message)
     }
 }
 

@@ -150,10 +150,7 @@ async fn rights(table: &MySqlTable, call: &Call) -> Finding {
         match asked {
             Ok(_) => {}
             Err(e) if errors::is_refusal(&e) => missing.push(right),
-            Err(e) if e.kind() == ErrorKind::Rejected => {
-                return Finding::new("rights", Level::Unknown, e.message());
-            }
-            Err(e) => return Finding::new("rights", Level::Unknown, e.message()),
+            Err(e) => return Finding::of_failure("rights", &e),
         }
     }
     match missing[..] {
@@ -179,7 +176,6 @@ async fn schema(table: &MySqlTable, call: &Call) -> Finding {
         Ok(()) => {
             Finding::new("schema", Level::Good, format!("the table {} has version {VERSION}", table.name))
         }
-        Err(e) if e.kind() == ErrorKind::Rejected => Finding::new("schema", Level::Bad, e.message()),
-        Err(e) => Finding::new("schema", Level::Unknown, e.message()),
+        Err(e) => Finding::of_failure("schema", &e),
     }
 }

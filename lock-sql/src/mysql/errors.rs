@@ -3,6 +3,7 @@
 
 use std::error::Error as _;
 
+use lock_core::driver::certificate_advice;
 use lock_core::{Effect, Error};
 use sqlx::Error as SqlxError;
 use sqlx::mysql::MySqlDatabaseError;
@@ -47,22 +48,20 @@ pub(super) fn connecting(error: SqlxError) -> Error {
                 mysql_native_password";
             Error::rejected(message).with_source(error)
         }
-        SqlxError::Tls(_) => {
-            let message = format!(
-                "TLS could not be agreed on: {}; see the URL's ca, cert, key and ssl-mode",
-                Said(&error)
-            );
-            Error::rejected(message).with_source(error)
-        }
-        SqlxError::Io(why) if why.kind() == std::io::ErrorKind::InvalidData => {
-            let message =
-                format!("TLS could not be agreed on: {why}; see the URL's ca, cert, key and ssl-mode");
-            Error::rejected(message).with_source(error)
-        }
+        SqlxError::Tls(_) => unencrypted(error),
+        SqlxError::Io(why) if why.kind() == std::io::ErrorKind::InvalidData => unencrypted(error),
         _ if is_misread(&error) => reading(error),
         _ => Error::unavailable(Effect::NotApplied, format!("the server can't be reached: {}", Said(&error)))
             .with_source(error),
     }
+}
+
+fn unencrypted(error: SqlxError) -> Error {
+    let said = Said(&error).to_string();
+    let advice = certificate_advice(&said);
+    let message =
+        format!("TLS could not be agreed on: {said}{advice}; see the URL's ca, cert, key and ssl-mode");
+    Error::rejected(message).with_source(error)
 }
 
 /// Converts an error of reading an answer that is not what the statement asks for. The same statement would get the
@@ -157,7 +156,7 @@ fn classify_number(number: u16, error: SqlxError, otherwise: Effect) -> Error {
             Error::unavailable(Effect::NotApplied, message)
         }
         Meaning::WrongServer(why) | Meaning::Transient(why) => {
-            Error::unavailable(Effect::NotApplied, format!("{why}: {said}"))
+            Error::unavailable(Effect::NotApplied, format!("{why}: {said}")).as_refusal()
         }
         Meaning::Permanent(why) => Error::rejected(format!("{why}: {said}")),
         Meaning::Disconnected | Meaning::Other => {

@@ -125,8 +125,8 @@ impl MySql {
     ///   missing, or the table is of another version, not a table of locks, or not an InnoDB table.
     /// - [`Unsupported`](lock_core::ErrorKind::Unsupported): the server was started with `sysdate-is-now`, or the clock
     ///   of the session was set.
-    /// - [`Invalid`](lock_core::ErrorKind::Invalid): the patience is less than 1 ms; or the client is not
-    ///   [`dedicated`](Options::dedicated), and there is no tokio runtime here.
+    /// - [`Invalid`](lock_core::ErrorKind::Invalid): neither the URL nor the table's name says in which database the table
+    ///   is; the patience is less than 1 ms; or the client is not [`dedicated`](Options::dedicated), and there is no tokio runtime here.
     ///
     /// # Cancel safety
     ///
@@ -134,7 +134,7 @@ impl MySql {
     pub async fn open(self, options: Options) -> Result<Client> {
         let options = self.parameters.common.apply_to(options);
         if self.table_name().schema().is_none() {
-            return Err(Error::rejected(NO_DATABASE));
+            return Err(Error::invalid(NO_DATABASE));
         }
         let address = self.address();
         options.open("mysql", &address, |context| open(self.clone(), context)).await
@@ -287,6 +287,17 @@ mod tests {
             "mysql://h/d?cert=/only",
         ] {
             assert_eq!(MySql::from_url(bad).expect_err(bad).kind(), ErrorKind::Invalid, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_url_without_a_database_is_found_out_before_the_server_is_asked() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        for url in ["mysql://h", "mysql://u:p@h:1/", "mariadb://h?table=locks"] {
+            let opened = runtime.block_on(MySql::from_url(url).unwrap().open(Options::default()));
+            let error = opened.map(drop).expect_err(url);
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{url}: {error}");
+            assert!(error.message().contains("names no database"), "{error}");
         }
     }
 

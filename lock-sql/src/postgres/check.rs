@@ -107,8 +107,7 @@ async fn rights(table: &PostgresTable, call: &Call, row: &PgRow) -> Result<Findi
         }
         Some("") => match probe(table, call).await {
             Ok(()) => Finding::new("rights", Level::Good, "all that a lock needs is allowed"),
-            Err(e) if e.kind() == ErrorKind::Rejected => Finding::new("rights", Level::Bad, e.message()),
-            Err(e) => Finding::new("rights", Level::Unknown, e.message()),
+            Err(e) => Finding::of_failure("rights", &e),
         },
         Some(refused) => {
             let message = format!("this user lacks {refused}; GRANT them on {}", table.name);

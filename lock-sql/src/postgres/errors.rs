@@ -3,6 +3,7 @@
 
 use std::io;
 
+use lock_core::driver::certificate_advice;
 use lock_core::{Effect, Error};
 use sqlx::Error as SqlxError;
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
@@ -26,8 +27,8 @@ pub(crate) fn connecting(error: SqlxError) -> Error {
         (_, Some(code)) if matches!(code.get(..2), Some("0A" | "22" | "42")) => {
             refused(format!("the server does not take what a lock needs, or what the URL sets: {said}"))
         }
-        (_, Some("53300")) => not_now(format!("the server has no connection left: {said}")),
-        (_, Some(_)) => not_now(format!("the server refused the connection: {said}")),
+        (_, Some("53300")) => not_now(format!("the server has no connection left: {said}")).as_refusal(),
+        (_, Some(_)) => not_now(format!("the server refused the connection: {said}")).as_refusal(),
         (SqlxError::Configuration(_), _) => Error::invalid(said.to_string()),
         // What rustls rejects from the other side is reported as invalid data.
         (SqlxError::Io(e), _) if e.kind() == io::ErrorKind::InvalidData => refused(unencrypted(&error)),
@@ -71,16 +72,20 @@ pub(crate) fn asking(error: SqlxError) -> Trouble {
 
 /// Says what the error means with which the server undid a statement, in a session that goes on.
 fn undone_by(code: &str, text: &str, error: SqlxError) -> Trouble {
-    let not_now = |why: &str| Error::unavailable(Effect::NotApplied, format!("{why}: {text}"));
+    // Others, or the server's own time limit, were in the way of this one statement.
+    let prevented = |why: &str| Error::unavailable(Effect::NotApplied, format!("{why}: {text}"));
+    let not_now = |why: &str| prevented(why).as_refusal();
     let never = |why: &str| Error::rejected(format!("{why}: {text}"));
     let (trouble, found): (fn(Error) -> Trouble, Error) = match code {
         // Serialization failure, deadlock, lock not available.
-        "40001" | "40P01" | "55P03" => (Trouble::Undone, not_now("others kept the lock's row for too long")),
-        "57014" => (Trouble::Refused, not_now("the server took too long, or the statement was cancelled")),
+        "40001" | "40P01" | "55P03" => {
+            (Trouble::Undone, prevented("others kept the lock's row for too long"))
+        }
+        "57014" => (Trouble::Refused, prevented("the server took too long, or the statement was cancelled")),
         "25006" => (Trouble::Broken, read_only(text)),
         // The session is not as we left it: something in between gives us other clients' sessions.
         "25P02" | "26000" | "42P05" | "0A000" => {
-            (Trouble::Broken, not_now("the session was changed by something else"))
+            (Trouble::Broken, prevented("the session was changed by something else"))
         }
         "42P01" => (
             Trouble::Broken,
@@ -119,6 +124,7 @@ fn misread(error: &SqlxError) -> String {
 /// may move to the primary.
 pub(crate) fn standby() -> Error {
     Error::unavailable(Effect::NotApplied, "the server is a standby, which takes no writes; name the primary")
+        .as_refusal()
 }
 
 /// Whether the server or the pooler refuses a parameter of the greeting, or all parameters.
@@ -143,13 +149,14 @@ fn code(error: &SqlxError) -> Option<&str> {
 fn read_only(text: &str) -> Error {
     let why = "the server takes no writes: it has become a standby, or is set to read-only (behind a pooler perhaps by \
         another client, in a session that was lent to it)";
-    Error::unavailable(Effect::NotApplied, format!("{why}: {text}"))
+    Error::unavailable(Effect::NotApplied, format!("{why}: {text}")).as_refusal()
 }
 
 fn unencrypted(error: &SqlxError) -> String {
+    let said = Said(error).to_string();
     format!(
-        "no encrypted connection: {}; the certificate must come from one of the roots in ?ca=, and name the host",
-        Said(error)
+        "no encrypted connection: {said}{}; the certificate must come from one of the roots in ?ca=, and name the host",
+        certificate_advice(&said)
     )
 }
 

@@ -32,6 +32,9 @@ pub struct Postgres {
 /// The parameters of a URL that sqlx reads, except those about TLS.
 const DRIVERS: [&str; 7] = ["host", "hostaddr", "port", "dbname", "user", "application_name", "options"];
 
+/// Parameters of libpq that are fulfilled by what this library does anyway.
+const TAKEN: [&str; 2] = ["target_session_attrs", "channel_binding"];
+
 /// The names of the parameter that asks for encryption, libpq's and sqlx'.
 const MODES: [&str; 2] = ["sslmode", "ssl-mode"];
 
@@ -63,6 +66,9 @@ impl Postgres {
     /// - `cert` and `key`: PEM files of the client's certificate and of its private key.
     /// - `sslrootcert`, `sslcert` and `sslkey`, libpq's: the same as `ca`, `cert` and `key`.
     /// - `sslmode`, libpq's: if roots are given, only a mode that verifies is valid.
+    /// - `sslrootcert=system`, libpq's: the server's certificate must come from one of the public roots, and name the host.
+    /// - `target_session_attrs`, libpq's: `any`, `read-write` or `primary`. Locks are taken on the primary in any case.
+    /// - `channel_binding`, libpq's: `disable` or `prefer`. It is never used.
     /// - `host` (also a folder with the Unix socket), `hostaddr`, `port`, `dbname`, `user`, `application_name` and
     ///   `options`, libpq's: are passed on.
     ///
@@ -79,15 +85,18 @@ impl Postgres {
         }
         let mut parameters = Parameters::take(&mut url)?;
         parameters.table = schema::must_be_shared(parameters.table)?;
+        refuse_what_is_not_kept(&mut url)?;
+        let roots = if url.take_word("sslrootcert", "system") { Roots::Public } else { Roots::Given };
         let certificates = Certificates::take(&mut url, &FILES)?;
         let mode =
             MODES.iter().find_map(|name| url.take(name)).map(|mode| parse_mode(&url, &mode)).transpose()?;
+        let mode = roots.verified(mode)?;
         let passed_on = url.take_query(&DRIVERS);
         let options: PgConnectOptions =
             format!("{}?{passed_on}", url.base()).parse().map_err(|e: sqlx::Error| {
                 Error::invalid(format!("not a PostgreSQL URL: {}", Said(&e))).with_source(e)
             })?;
-        url.finish(&format!("{}, sslmode, {}", Parameters::KNOWN, DRIVERS.join(", ")))?;
+        url.finish(&format!("{}, sslmode, {}, {}", Parameters::KNOWN, DRIVERS.join(", "), TAKEN.join(", ")))?;
         let options = encrypted(options.disable_statement_logging(), mode, certificates)?;
         Ok(Postgres { options, parameters })
     }
@@ -198,6 +207,64 @@ impl fmt::Debug for Postgres {
 async fn open(postgres: Postgres, context: Context, server: String) -> Result<SqlDriver<PostgresTable>> {
     let opening = postgres.parameters.common.opening;
     SqlDriver::open(PostgresTable::new(postgres, &context, server)?, opening, context).await
+}
+
+/// Which roots verify the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Roots {
+    /// Those of the file that the URL names, if it names one.
+    Given,
+    /// The public ones, which sqlx uses where none are given.
+    Public,
+}
+
+impl Roots {
+    /// Returns the mode in which they verify the server: as libpq does, a weaker one is refused.
+    fn verified(self, mode: Option<PgSslMode>) -> Result<Option<PgSslMode>> {
+        match (self, mode) {
+            (Roots::Given, mode) => Ok(mode),
+            (Roots::Public, None | Some(PgSslMode::VerifyFull)) if cfg!(feature = "tls") => {
+                Ok(Some(PgSslMode::VerifyFull))
+            }
+            (Roots::Public, None | Some(PgSslMode::VerifyFull)) => {
+                Err(Error::unsupported("this build of lock-sql can't do TLS: its feature `tls` is off"))
+            }
+            (Roots::Public, Some(_)) => Err(Error::invalid(
+                "sslrootcert=system verifies the server's name as well: leave sslmode out, or write sslmode=verify-full",
+            )),
+        }
+    }
+}
+
+/// Takes parameters of libpq whose meaning is fulfilled anyway, and refuses what can't be kept, with the way that works.
+fn refuse_what_is_not_kept(url: &mut Location) -> Result<()> {
+    if let Some(sessions) = url.take("target_session_attrs")
+        && !matches!(sessions.as_str(), "any" | "read-write" | "primary")
+    {
+        let given = url.shown("target_session_attrs", &sessions);
+        return Err(Error::invalid(format!(
+            "{given}: locks are taken on the primary; leave it out, or write read-write"
+        )));
+    }
+    if let Some(binding) = url.take("channel_binding")
+        && !matches!(binding.as_str(), "disable" | "prefer")
+    {
+        let given = url.shown("channel_binding", &binding);
+        return Err(Error::invalid(format!(
+            "{given}: this client does no channel binding; leave it out and write sslmode=verify-full (or \
+             sslrootcert=system), by which the server proves who it is as well"
+        )));
+    }
+    let authority = url.base().split("://").nth(1).unwrap_or_default().split('/').next().unwrap_or_default();
+    let hosts = authority.rsplit('@').next().unwrap_or_default();
+    let has_several = |text: &str| text.contains(',');
+    if has_several(hosts) || url.clone().take("host").is_some_and(|hosts| has_several(&hosts)) {
+        return Err(Error::invalid(
+            "the URL names several hosts; name one address that leads to the primary (a proxy, a service, a virtual IP): a \
+             standby takes no locks",
+        ));
+    }
+    Ok(())
 }
 
 fn parse_mode(url: &Location, text: &str) -> Result<PgSslMode> {
@@ -317,6 +384,37 @@ mod tests {
             assert!(matches!(postgres.options.get_ssl_mode(), PgSslMode::Require));
             assert_eq!(Postgres::from_url(&url).unwrap_err().kind(), ErrorKind::Invalid);
         }
+    }
+
+    #[test]
+    fn what_providers_write_is_taken_or_the_way_that_works_is_named() {
+        let mode = |query: &str| {
+            Postgres::from_url(&format!("postgres://u:p@h/d?{query}"))
+                .map(|postgres| format!("{:?}", postgres.options.get_ssl_mode()))
+        };
+        let neon = "sslmode=require&channel_binding=prefer&target_session_attrs=read-write";
+        assert_eq!(mode(neon).unwrap(), "Require");
+        #[cfg(feature = "tls")]
+        for system in ["sslrootcert=system", "sslrootcert=system&sslmode=verify-full"] {
+            assert_eq!(mode(system).unwrap(), "VerifyFull");
+        }
+        for (query, way) in [
+            ("channel_binding=require", "sslmode=verify-full"),
+            ("target_session_attrs=standby", "read-write"),
+            ("sslrootcert=system&sslmode=require", "sslmode=verify-full"),
+            ("host=a,b", "one address"),
+        ] {
+            let error = mode(query).expect_err(query);
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+            assert!(error.message().contains(way), "{query}: {error}");
+        }
+        for url in ["postgres://u:p,q@a:1,b:2/d", "postgres://a,b"] {
+            let error = Postgres::from_url(url).expect_err(url);
+            assert!(error.message().contains("one address"), "{error}");
+        }
+        let query = Postgres::from_url("postgres:///d?host=db.example.org&user=u&port=6000").unwrap();
+        assert_eq!(query.address(), "db.example.org:6000/d?table=public.onelock_locks");
+        assert!(Postgres::from_url("postgres://u:p,q@h/d").is_ok(), "a password may have a comma");
     }
 
     #[test]

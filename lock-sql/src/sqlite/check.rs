@@ -1,7 +1,7 @@
 //! `check`: whether the file can be used, and whether it is on a safe file system.
 
+use lock_core::Result;
 use lock_core::driver::{Call, Finding, Level};
-use lock_core::{ErrorKind, Result};
 use sqlx::Row as _;
 
 use super::errors;
@@ -14,8 +14,12 @@ use super::{schema, time};
 
 const ABOUT: &str = "SELECT sqlite_version(), (SELECT journal_mode FROM pragma_journal_mode)";
 
-/// Acquires SQLite's right to write, and changes nothing.
-const TOUCH: &str = "UPDATE main.onelock_locks SET token = token WHERE name = x''";
+/// Writes the row of a free lock, and deletes it: a full disk refuses only what is written. No lock has this name, because
+/// it is no UTF-8.
+const WRITES: [&str; 2] = [
+    "INSERT OR REPLACE INTO main.onelock_locks VALUES (x'ff', x'', 1, zeroblob(16), 0, '', NULL)",
+    "DELETE FROM main.onelock_locks WHERE name = x'ff'",
+];
 
 /// Checks the file. Returns one finding per question. It is an `Err` only if the file can't be opened at all.
 pub(crate) async fn check(table: &SqliteTable, call: &Call) -> Result<Vec<Finding>> {
@@ -48,8 +52,7 @@ async fn schema(table: &SqliteTable, call: &Call) -> Finding {
             let good = format!("the table onelock_locks has version {}", schema::VERSION);
             Finding::new("schema", Level::Good, good)
         }
-        Err(e) if e.kind() == ErrorKind::Rejected => Finding::new("schema", Level::Bad, e.message()),
-        Err(e) => Finding::new("schema", Level::Unknown, e.message()),
+        Err(e) => Finding::of_failure("schema", &e),
     }
 }
 
@@ -80,11 +83,17 @@ fn waiters(table: &SqliteTable) -> Finding {
 }
 
 async fn writable(table: &SqliteTable, call: &Call) -> Finding {
-    match table.writes.ask(call, Writes::InTime, |_| sqlx::query(TOUCH)).await {
-        Ok(_) => Finding::new("writable", Level::Good, "this user may write to the file"),
-        Err(e) if e.kind() == ErrorKind::Rejected => Finding::new("writable", Level::Bad, e.message()),
-        Err(e) => Finding::new("writable", Level::Unknown, e.message()),
+    match write(table, call).await {
+        Ok(()) => Finding::new("writable", Level::Good, "this user may write to the file"),
+        Err(e) => Finding::of_failure("writable", &e),
     }
+}
+
+async fn write(table: &SqliteTable, call: &Call) -> Result<()> {
+    for statement in WRITES {
+        table.writes.ask(call, Writes::InTime, move |_| sqlx::query(statement)).await?;
+    }
+    Ok(())
 }
 
 fn file_system(file: &File, trust: Trust) -> Finding {

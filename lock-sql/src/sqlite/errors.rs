@@ -110,14 +110,15 @@ fn primary(code: i32) -> i32 {
 
 fn classify_code(code: i32, error: SqlxError, otherwise: Effect) -> Error {
     let said = Said(&error);
-    let not_now = |why: &str| Error::unavailable(Effect::NotApplied, format!("{why}: {said}"));
+    let in_the_way = |why: &str| Error::unavailable(Effect::NotApplied, format!("{why}: {said}"));
+    let not_now = |why: &str| in_the_way(why).as_refusal();
     let never = |why: &str| Error::rejected(format!("{why}: {said}"));
     let error_of = match primary(code) {
         _ if code == IOERR_SHMSIZE => not_now("the disk has no room for the file's shared memory"),
-        BUSY | LOCKED | PROTOCOL => not_now("another process kept the file locked for too long"),
+        BUSY | LOCKED | PROTOCOL => in_the_way("another process kept the file locked for too long"),
         NOMEM => not_now("there is no memory left"),
         FULL => not_now("the disk is full"),
-        SCHEMA => not_now("the tables were altered meanwhile"),
+        SCHEMA => in_the_way("the tables were altered meanwhile"),
         CANTOPEN => not_now("the file can't be opened"),
         READONLY if code == READONLY_DBMOVED => not_now("the file was moved or deleted"),
         READONLY => {
@@ -126,7 +127,9 @@ fn classify_code(code: i32, error: SqlxError, otherwise: Effect) -> Error {
         PERM | AUTH => never("access is denied"),
         CORRUPT => never("the file is damaged; restore it, or delete it while no client holds a lock in it"),
         NOTADB => never("this is not a SQLite database (or an encrypted one); name another file"),
-        CONSTRAINT if code == CONSTRAINT_COMMITHOOK => not_now("the statement came too late, and was undone"),
+        CONSTRAINT if code == CONSTRAINT_COMMITHOOK => {
+            in_the_way("the statement came too late, and was undone")
+        }
         CONSTRAINT => never("the lock's row holds a value that no lock client has written"),
         ERROR => never("the table of locks was altered; see `check`"),
         _ => Error::unavailable(otherwise, format!("SQLite failed: {said}")),

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use lock_conformance::refusal;
 use lock_core::ErrorKind;
 use tempfile::TempDir;
 
@@ -63,6 +64,7 @@ pub(crate) fn a_full_disk_grants_nothing_and_is_survived() -> Outcome {
         assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error:?}");
         assert!(error.message().contains("disk is full"), "{error}");
         assert!(lock.inspect().await.unwrap().holder.is_none(), "the refused grant is not in the file");
+        refusal::is_told(&client, "disk is full").await;
         let fresh = disk.0.path().join("fresh.db");
         let error = lock_sql::sqlite::connect(&url(&fresh)).await.unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error:?}");

@@ -1,5 +1,6 @@
 //! The table, and the rights of users.
 
+use lock_conformance::refusal;
 use lock_core::ErrorKind;
 use lock_core::driver::{Attempt, Level};
 use lock_sql::mysql;
@@ -89,7 +90,7 @@ pub(crate) fn a_missing_right_is_named(on: On) {
                 Level::Bad => {
                     let error = attempt.unwrap_err();
                     assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
-                    assert!(error.message().contains("locks need"), "{error}");
+                    refusal::is_told(&client, "INSERT").await;
                 }
                 _ => assert!(matches!(attempt, Ok(Attempt::Granted(_))), "{attempt:?}"),
             }
@@ -131,12 +132,9 @@ pub(crate) fn a_database_that_is_missing_is_named(on: On) {
     run(async {
         let server = Server::shared(on).await;
         let port = server.port();
-        for (database, said) in [("/nowhere", "database is missing"), ("", "names no database")] {
-            let error =
-                mysql::connect(&format!("mysql://lock@127.0.0.1:{port}{database}")).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
-            assert!(error.message().contains(said), "{error}");
-        }
+        let error = mysql::connect(&format!("mysql://lock@127.0.0.1:{port}/nowhere")).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
+        assert!(error.message().contains("database is missing"), "{error}");
         let error = mysql::connect("mysql://lock@127.0.0.1:1/d").await.unwrap_err();
         assert!(error.is_transient() && !error.may_have_taken_effect(), "{error:?}");
     });

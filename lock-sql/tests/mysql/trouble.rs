@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use lock_conformance::assert_in_time;
-use lock_core::driver::Renewal;
+use lock_conformance::{assert_in_time, refusal};
+use lock_core::driver::{Level, Renewal};
 use lock_core::{Effect, ErrorKind};
 use sqlx::AssertSqlSafe;
 
@@ -79,8 +79,9 @@ pub(crate) fn a_server_that_is_read_only_is_left_and_its_successor_met(on: On) {
         // The next call opens a connection, because another server may be behind the address by now.
         assert_eq!(claim(&client, "b", PATIENCE).attempt().await.unwrap_err().kind(), NOT_DONE);
         assert!(client.info().data_loss.contains("read_only"), "{}", client.info().data_loss);
-        let bad = client.check().await.unwrap().into_iter().find(|f| f.subject == "replication").unwrap();
-        assert_eq!(bad.level, lock_core::driver::Level::Bad, "{}", bad.message);
+        let found = refusal::is_told(&client, "read-only").await;
+        let level = |subject| found.iter().find(|f| f.subject == subject).unwrap().level;
+        assert_eq!((level("replication"), level("rights")), (Level::Bad, Level::Bad), "{found:?}");
         server.execute("SET GLOBAL read_only = 0").await;
         assert!(matches!(holder.renew(TTL).await.unwrap(), Renewal::Held { .. }));
         assert!(server.status("Connections").await > connections + 2);

@@ -67,6 +67,7 @@ rules! {
         a_table_of_another_version_or_owner_is_left_alone,
         a_user_that_may_not_create_the_table_is_told_what_to_do,
         a_missing_right_is_named,
+        sessions_that_take_no_writes_are_bad,
         row_level_security_that_rejects_a_grant_is_told_of,
         a_schema_that_is_missing_is_named,
         a_table_that_is_gone_is_said_to_be_and_made_anew,

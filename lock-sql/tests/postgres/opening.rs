@@ -1,5 +1,6 @@
 //! The table, its version, and the rights of users.
 
+use lock_conformance::refusal;
 use lock_core::driver::Level;
 use lock_core::{ErrorKind, Options};
 use sqlx::Executor;
@@ -126,13 +127,34 @@ pub(crate) fn a_missing_right_is_named() -> Outcome {
         let error = claim(&client, "a").attempt().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
         assert!(error.message().contains("INSERT"), "{error}");
-        let findings = client.check().await.unwrap();
+        let findings = refusal::is_told(&client, "INSERT").await;
         let rights = findings.iter().find(|finding| finding.subject == "rights").unwrap();
-        assert_eq!(rights.level, Level::Bad);
         assert!(rights.message.contains("INSERT, UPDATE, DELETE"), "{rights:?}");
         let findings = site.client().await.check().await.unwrap();
         let bad = findings.iter().filter(|finding| finding.level == Level::Bad).count();
         assert_eq!(bad, 0, "{findings:?}");
+    })
+}
+
+/// A session that was made read-only, by the role's settings or by those of its database.
+pub(crate) fn sessions_that_take_no_writes_are_bad() -> Outcome {
+    run(async {
+        let site = Site::new();
+        site.client().await;
+        site.execute(
+            "CREATE ROLE role_of_TABLE_ LOGIN; GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE_ TO role_of_TABLE_",
+        )
+        .await;
+        let role = format!("role_of_{}", site.table);
+        let client = site.backend_as(site.options().username(&role)).open(Options::default()).await.unwrap();
+        granted(&mut claim(&client, "a")).await;
+        site.execute(
+            "ALTER ROLE role_of_TABLE_ SET default_transaction_read_only = on;
+             SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'role_of_TABLE_'",
+        )
+        .await;
+        until("its connections have ended", async || claim(&client, "b").attempt().await.is_err()).await;
+        refusal::is_told(&client, "read-only").await;
     })
 }
 

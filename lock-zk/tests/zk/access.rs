@@ -7,6 +7,7 @@ use lock_core::{ErrorKind, LossReason, Options};
 use lock_zk::zookeeper_client::{Acl, AuthId, Error as ZkError, Permission};
 
 use crate::server::{LONG, Server, TTL, busy, claim, granted, open, run, within};
+use lock_conformance::refusal;
 use lock_conformance::timing::released;
 
 pub(crate) fn what_we_make_is_ours_alone() -> Result<(), String> {
@@ -25,9 +26,7 @@ pub(crate) fn what_we_make_is_ours_alone() -> Result<(), String> {
             assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
             assert!(error.message().contains("zk://user:password@"), "{error}");
         }
-        let findings = other.check().await.expect("it can be reached");
-        let rights = findings.iter().find(|finding| finding.subject == "rights").unwrap();
-        assert_eq!(rights.level, Level::Bad, "{rights:?}");
+        refusal::is_told(&other, "zk://user:password@").await;
 
         let same = open(&server.url_with("deploy:s%40crt@", "/app")).await;
         holder.release().await.unwrap();

@@ -3,14 +3,8 @@
 -- KEYS  1 a key of a random name, and those for 2 its token, 3 the order of its waiters, 4 until when they count as alive
 -- ARGV  1 the channel   2 PUBLISH or SPUBLISH
 --
--- Answers: the names of the refused commands, then the server's time in us.
-
-local refused = {}
-local function try(command, ...)
-  local answer = redis.pcall(command, ...)
-  if type(answer) == 'table' and answer.err then refused[#refused + 1] = command end
-  return answer
-end
+-- Answers: the names of the commands that this user may not run, then the server's time in us; or the first error of
+-- another kind.
 
 local time = try('TIME')
 local now = time[1] and time[1] * 1000000 + time[2] or 0
@@ -30,5 +24,6 @@ try('PTTL', KEYS[1])
 try('PEXPIRE', KEYS[1], '1000')
 try(ARGV[2], ARGV[1], 'rehearsal')
 for _, key in ipairs(KEYS) do try('DEL', key) end
+if trouble then return trouble end
 refused[#refused + 1] = now
 return refused
