@@ -36,7 +36,7 @@ fn classify(error: &MongoError) -> Error {
         }
         ErrorKind::ServerSelection { .. } | ErrorKind::DnsResolve { .. } => Error::unavailable(
             Effect::NotApplied,
-            format!("no server that takes writes can be reached: {said}"),
+            format!("no server that takes writes can be reached{}: {said}", closes_connections(&said)),
         ),
         ErrorKind::Io(e) if e.to_string().contains("certificate") => {
             Error::rejected(format!("{CERTIFICATE}: {said}{}", certificate_advice(&said)))
@@ -53,6 +53,14 @@ fn classify(error: &MongoError) -> Error {
             Effect::Unknown,
             format!("the connection broke before the server's answer came: {said}"),
         ),
+    }
+}
+
+/// Says what a server means that closes each connection at once.
+fn closes_connections(said: &str) -> &'static str {
+    match said.contains("unexpected end of file") || said.contains("early eof") {
+        true => " (one that closes a connection at once has as many as net.maxIncomingConnections allows)",
+        false => "",
     }
 }
 

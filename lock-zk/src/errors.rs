@@ -84,7 +84,10 @@ pub(crate) fn connecting(error: ZkError, patience: Duration) -> Error {
         // `Link::open` has repeated these until the call was over.
         ZkError::NoHosts | ZkError::Timeout => {
             let within = HumanDuration(patience);
-            let said = format!("no server of these could be reached within {within}: {error}");
+            let said = format!(
+                "no server of these could be reached within {within}: {error}; one that closes each connection has no \
+                 majority (or only reads without one), or this host has as many as its maxClientCnxns"
+            );
             Error::unavailable(Effect::NotApplied, said)
         }
         _ => Error::unavailable(Effect::NotApplied, format!("no server of these can be reached: {error}")),

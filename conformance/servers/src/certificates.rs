@@ -46,6 +46,7 @@ impl Root {
 /// A temporary folder with the certificates of one server and one client, in PEM form:
 ///
 /// - `ca.pem`: a root; `another.pem`: another root, which has certified nothing;
+/// - `ca-as-server.pem`, `ca-as-server.key`: a root that a server shows as its own certificate;
 /// - `server.pem`, `client.pem`: what the first root has certified, for 127.0.0.1 and localhost;
 /// - `server.key`, `client.key`: their keys;
 /// - `server-and-key.pem`, `client-and-key.pem`: both in one file.
@@ -63,6 +64,11 @@ impl CertificateFolder {
         let root = Root::new("a root");
         fs::write(folder.file("ca.pem"), root.pem())?;
         fs::write(folder.file("another.pem"), Root::new("another root").pem())?;
+        let (mut ca, of_ca) = (parameters("a self-signed server", &["127.0.0.1", "localhost"]), key());
+        ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let ca = ca.self_signed(&of_ca).expect("a root may sign itself");
+        fs::write(folder.file("ca-as-server.pem"), ca.pem())?;
+        fs::write(folder.file("ca-as-server.key"), of_ca.serialize_pem())?;
         for who in ["server", "client"] {
             let Certificate { certificate, key } = root.certify(who, &["127.0.0.1", "localhost"]);
             fs::write(folder.file(&format!("{who}.pem")), &certificate)?;

@@ -61,6 +61,7 @@ rules! {
         a_program_that_drops_its_client_as_its_last_act_ends_in_silence,
     }
     reaching {
+        a_server_without_room_for_a_client_says_so,
         opening_waits_for_the_server_unless_it_is_lazy,
         the_patience_is_the_urls,
         a_database_a_collection_and_a_prefix,

@@ -48,3 +48,18 @@ pub(crate) fn a_database_a_collection_and_a_prefix() {
         );
     });
 }
+
+pub(crate) fn a_server_without_room_for_a_client_says_so() {
+    run(async {
+        let server = Server::start(&StandaloneMongoDb, &["--maxConns", "6"]);
+        let address = format!("127.0.0.1:{}", server.0.port());
+        let mut others = Vec::new();
+        for _ in 0..12 {
+            others.push(tokio::net::TcpStream::connect(&address).await.unwrap());
+        }
+        let url = format!("{}/?patience=2s", server.0.url());
+        let error = lock_mongo::connect(&url).await.expect_err("there is no room");
+        assert!(error.is_transient(), "{error:?}");
+        assert!(error.message().contains("net.maxIncomingConnections"), "{error}");
+    });
+}

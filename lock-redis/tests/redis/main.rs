@@ -218,6 +218,7 @@ rules! {
         the_roots_and_the_clients_certificate_are_the_urls,
         sentinels_and_servers_are_reached_with_the_same_certificates,
         files_that_are_none_are_named,
+        a_ca_that_is_shown_as_a_servers_certificate_is_explained,
     }
     trouble {
         a_server_without_memory_is_unavailable_until_it_has_some,

@@ -99,3 +99,32 @@ pub(crate) fn files_that_are_none_are_named() {
     let swapped = format!("rediss://h?cert={}&key={}", file("client.key"), file("client.pem"));
     assert_eq!(lock_redis::Redis::from_url(&swapped).unwrap_err().kind(), ErrorKind::Invalid);
 }
+
+pub(crate) fn a_ca_that_is_shown_as_a_servers_certificate_is_explained() {
+    run(async {
+        let folder = CertificateFolder::make().unwrap();
+        let (file, taken) = (|name: &str| folder.file(name), Port::free().unwrap());
+        let port = taken.number();
+        let _server = Server::start(&[
+            "--tls-port",
+            &port.to_string(),
+            "--tls-cert-file",
+            &file("ca-as-server.pem"),
+            "--tls-key-file",
+            &file("ca-as-server.key"),
+            "--tls-ca-cert-file",
+            &file("ca.pem"),
+            "--tls-auth-clients",
+            "no",
+        ]);
+        let refused = async |ca: &str| {
+            let url = format!("rediss://127.0.0.1:{port}?ca={}", file(ca));
+            lock_redis::connect(&url).await.map(drop).expect_err(ca)
+        };
+        let error = refused("ca-as-server.pem").await;
+        assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
+        assert!(error.message().contains("CA:FALSE"), "{error}");
+        let error = refused("another.pem").await;
+        assert!(error.message().contains("none of the roots has signed it"), "{error}");
+    });
+}

@@ -94,6 +94,7 @@ rules! {
         a_deadlock_is_repeated_and_no_contention,
         a_lock_wait_that_runs_out_is_repeated_and_no_contention,
         a_server_that_is_read_only_is_left_and_its_successor_met,
+        a_server_without_room_for_a_client_says_so,
         a_connection_killed_at_any_call_costs_one_call_at_most,
         a_statement_that_is_killed_is_not_known_to_be_undone,
         rows_that_are_locked_keep_no_connection,

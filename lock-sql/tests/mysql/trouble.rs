@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use lock_conformance::{assert_in_time, refusal};
 use lock_core::driver::{Level, Renewal};
 use lock_core::{Effect, ErrorKind};
-use sqlx::AssertSqlSafe;
+use sqlx::{AssertSqlSafe, Connection};
 
 use crate::On;
 use crate::server::{PATIENCE, Server, TTL, claim, execute, free_row, granted, is_busy, run, until};
@@ -185,5 +185,20 @@ pub(crate) fn rows_that_are_locked_keep_no_connection(on: On) {
         }
         execute(&mut raw, "COMMIT").await;
         attempts.join_all().await;
+    });
+}
+
+pub(crate) fn a_server_without_room_for_a_client_says_so(on: On) {
+    run(async {
+        let server = Server::start(on, &[]);
+        let url = user(&server).await;
+        server.execute("SET GLOBAL max_connections = 10").await;
+        let mut others = Vec::new();
+        while let Ok(other) = sqlx::MySqlConnection::connect(&url).await {
+            others.push(other);
+        }
+        let error = lock_sql::mysql::connect(&url).await.expect_err("there is no room");
+        assert_eq!(error.kind(), NOT_DONE, "{error:?}");
+        assert!(error.is_refusal() && error.message().contains("no more connections"), "{error}");
     });
 }

@@ -122,6 +122,7 @@ rules! {
         roots_under_libpqs_name_are_verified_with,
     }
     trouble {
+        a_server_without_room_for_a_client_says_so,
         what_the_server_undid_is_asked_again_and_never_contention,
         another_error_is_no_contention,
         a_server_set_to_read_only_is_unavailable,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lock_core::driver::{Claim, Release, Renewal};
 use lock_core::{Effect, ErrorKind, Options};
-use sqlx::Executor;
+use sqlx::{Connection, Executor};
 
 use crate::Outcome;
 use crate::server::{
@@ -193,5 +193,18 @@ pub(crate) fn a_standby_takes_no_locks() -> Outcome {
         site.execute("SELECT pg_promote()").await;
         until("it takes locks again", async || is_held(&mut holder).await).await;
         busy(&mut claim(&client, "a")).await;
+    })
+}
+
+pub(crate) fn a_server_without_room_for_a_client_says_so() -> Outcome {
+    run(async {
+        let server = start(&["max_connections=4", "superuser_reserved_connections=0", "max_wal_senders=0"]);
+        let mut others = Vec::new();
+        while let Ok(other) = sqlx::PgConnection::connect(server.url()).await {
+            others.push(other);
+        }
+        let error = lock_sql::postgres::connect(server.url()).await.expect_err("there is no room");
+        assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::NotApplied }, "{error:?}");
+        assert!(error.is_refusal() && error.message().contains("no connection left"), "{error}");
     })
 }

@@ -65,6 +65,7 @@ rules! {
         an_attempt_that_was_dropped_on_its_way_is_undone_by_its_release,
     }
     reaching {
+        a_server_without_room_for_a_client_says_so,
         opening_waits_for_a_server_unless_it_is_lazy,
         the_patience_is_the_urls,
         a_prefix_stands_before_every_name,

@@ -6,8 +6,9 @@ use lock_conformance::patience;
 use lock_conformance::timing::Answered;
 use lock_core::ErrorKind;
 use lock_core::driver::Queueing;
-use lock_test_servers::lazy;
+use lock_test_servers::{Owned, Settings, ZooKeeper, lazy};
 
+use crate::common;
 use crate::server::{LONG, Server, busy, children, claim, granted, open, run};
 
 pub(crate) fn opening_waits_for_a_server_unless_it_is_lazy() -> Result<(), String> {
@@ -44,5 +45,15 @@ pub(crate) fn a_prefix_stands_before_every_name() -> Result<(), String> {
         let plain = server.client().await;
         busy(&mut claim(&plain, "nightly-a", LONG, Queueing::No)).await;
         granted(&mut claim(&plain, "a", LONG, Queueing::No)).await;
+    })
+}
+
+pub(crate) fn a_server_without_room_for_a_client_says_so() -> Result<(), String> {
+    run(async {
+        let settings = Settings { args: vec!["maxClientCnxns=1".to_owned()], ..Settings::default() };
+        let server = Owned::start(&ZooKeeper, &settings).expect("such a server was started before");
+        let _other = common::raw(&server.address()).await;
+        let error = lock_zk::connect(&format!("{}&patience=1s", server.url())).await.expect_err("there is no room");
+        assert!(error.is_transient() && error.message().contains("maxClientCnxns"), "{error}");
     })
 }
