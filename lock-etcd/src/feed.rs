@@ -252,7 +252,7 @@ impl Feed {
     ) -> Result<(), String> {
         self.cluster.note_header_term(answer.header());
         stream.link.note_answer(clock);
-        let id = Stream::watch_of(answer);
+        let id = stream.watch_of(answer);
         if answer.canceled() {
             return self.handle_canceled(stream, id, answer).await;
         }

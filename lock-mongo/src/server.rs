@@ -183,7 +183,11 @@ impl Server {
         self.ask(call, &link, async move {
             let found =
                 locks.find(doc! { "_id": range }).projection(doc! { "_id": 1 }).sort(doc! { "_id": 1 });
-            let found = found.limit(PAGE as i64).max_time(left).selection_criteria(primary_only());
+            let found = found
+                .limit(PAGE as i64)
+                .batch_size(PAGE as u32)
+                .max_time(left)
+                .selection_criteria(primary_only());
             let (mut found, mut keys) = (found.await?, Vec::new());
             while found.advance().await? {
                 keys.extend(key_of(found.current()));

@@ -232,7 +232,7 @@ fn missing_right(text: &str, layout: Layout) -> String {
             format!("this user may not use a lock's channel; grant {channels}")
         }
         None if text.contains("key") => format!("this user may not use one of the lock's keys; grant {keys}"),
-        None => "this user lacks the right to a command; `lock check` names it".to_owned(),
+        None => "this user lacks the right to a command; `lock check` names it (one node of several also needs +info)".to_owned(),
     }
 }
 

@@ -161,7 +161,15 @@ impl Driver for RedlockDriver {
 
     async fn check(&self, patience: Duration) -> Result<Vec<Finding>> {
         let answers = self.all(move |node| async move { node.check(patience).await }).await;
+        let votes = |found: &[Finding]| found.iter().any(|f| f.subject == "votes" && f.level == Level::Good);
+        let voting = answers.iter().filter(|(_, answer)| answer.as_deref().is_ok_and(votes)).count();
         let mut findings = Vec::new();
+        if voting < self.quorum.majority() {
+            let nodes = self.quorum.nodes().len();
+            let message =
+                format!("{voting} of the {nodes} nodes have a vote at present: no lock can be taken");
+            findings.push(Finding::new("majority", Level::Bad, message));
+        }
         for (at, answer) in answers {
             let address = self.address(at).to_owned();
             match answer {

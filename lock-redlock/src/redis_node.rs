@@ -75,10 +75,8 @@ impl RedisNode {
 
     pub(crate) async fn check(&self, patience: Duration) -> Result<Vec<Finding>> {
         let mut findings = self.node.check(patience).await?;
-        // This fails for a node that is not fit to vote, which the findings already say.
-        if let Ok(finding) = self.check_vote(patience).await {
-            findings.push(finding);
-        }
+        let vote = self.check_vote(patience).await;
+        findings.push(vote.unwrap_or_else(|e| Finding::of_failure("votes", &e)));
         Ok(findings)
     }
 

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use lock_core::Client;
 use lock_core::driver::{Finding, Level};
-use lock_core::{Client, Error};
 
 use crate::assert_in_time;
 use crate::timing::Answered;
@@ -17,27 +17,29 @@ const WAIT: Duration = Duration::from_millis(300);
 ///
 /// # Panics
 ///
-/// If one of them does not.
+/// If one of them does not, or has to wait for an answer that does not come.
 pub async fn is_told(client: &Client, why: &str) -> Vec<Finding> {
-    let (findings, error) = of(client, why).await;
+    let findings = is_found(client, why).await;
+    let (asked, lock) =
+        (Instant::now(), client.lock("refused").wait(WAIT).build().expect("such terms are allowed"));
+    let error = lock.acquire().await.expect_err("every lock is refused");
+    assert_in_time!(asked.elapsed() < SOON, "after {:?}: {error}", asked.elapsed());
+    assert!(error.is_refusal() && !error.message().contains("not answered"), "{error:?}");
     assert!(error.message().contains(why), "{error}");
     findings
 }
 
-/// Asserts the same, without what the caller is told. Returns that as well.
+/// Asserts that `check` calls the server bad, with `why`, and does not wait for an answer that does not come. Returns what
+/// it has found.
 ///
 /// # Panics
 ///
-/// If `check` or a caller has to wait for an answer that does not come, or is told so.
-pub async fn of(client: &Client, why: &str) -> (Vec<Finding>, Error) {
+/// If it does not.
+pub async fn is_found(client: &Client, why: &str) -> Vec<Finding> {
     let asked = Instant::now();
     let findings = client.check().answered().await;
     assert_in_time!(asked.elapsed() < SOON, "check took {:?}", asked.elapsed());
-    let is_found = |finding: &Finding| finding.level == Level::Bad && finding.message.contains(why);
-    assert!(findings.iter().any(is_found), "no bad finding says {why:?}: {findings:#?}");
-    let lock = client.lock("refused").wait(WAIT).build().expect("the default terms are allowed");
-    let error = lock.acquire().await.expect_err("every lock is refused");
-    assert_in_time!(asked.elapsed() < SOON * 2, "after {:?}: {error}", asked.elapsed());
-    assert!(error.is_refusal() && !error.message().contains("not answered"), "{error:?}");
-    (findings, error)
+    let says_why = |finding: &Finding| finding.level == Level::Bad && finding.message.contains(why);
+    assert!(findings.iter().any(says_why), "no bad finding says {why:?}: {findings:#?}");
+    findings
 }

@@ -27,7 +27,9 @@ async fn a_wait_that_runs_out_tells_contention_from_trouble() {
 async fn a_server_that_refuses_has_answered() {
     let full = || Error::unavailable(Effect::NotApplied, "the server has no memory left").as_refusal();
     for (wait, gave_up) in [(ms(700), "gave up after 700 ms"), (ms(0), "did not wait")] {
-        let script = Script::new([(ms(1), Err::<Attempt, _>(full()))], [held(TTL)], [released()]);
+        // More attempts than a wait of 700 ms has.
+        let attempts: Vec<_> = (0..100).map(|_| (ms(1), Err::<Attempt, _>(full()))).collect();
+        let script = Script::new(attempts, [held(TTL)], [released()]);
         let lock = client(&script).await.lock("n").ttl(TTL).wait(wait).build().unwrap();
         let error = lock.acquire().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::NotApplied });

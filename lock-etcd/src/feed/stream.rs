@@ -1,6 +1,6 @@
 //! One stream of watches, and the numbers under which the server knows them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +30,8 @@ pub(super) struct Stream {
     pub(super) remade: HashSet<i64>,
     /// Whether the server has made any watch on this stream.
     pub(super) serves: bool,
+    /// The watches that the server was asked for and has not answered about. It answers in this order.
+    asked: VecDeque<i64>,
 }
 
 /// What is asked to make a watch.
@@ -38,6 +40,9 @@ pub(super) struct Request {
     pub(super) key: Vec<u8>,
     pub(super) options: WatchOptions,
 }
+
+/// The number of a watch that was refused.
+const NO_WATCH: i64 = -1;
 
 impl Stream {
     /// Opens a stream with its first watch. `Err` says how that failed.
@@ -62,8 +67,9 @@ impl Stream {
             }
         };
         let (requests, answers) = stream.split();
-        let (clock, made) = (call.clock().clone(), HashMap::from([(id, 1)]));
-        Ok(Stream { link, requests, answers, clock, patience, made, remade: HashSet::new(), serves: false })
+        let (clock, made, asked) = (call.clock().clone(), HashMap::from([(id, 1)]), VecDeque::from([id]));
+        let (remade, serves) = (HashSet::new(), false);
+        Ok(Stream { link, requests, answers, clock, patience, made, remade, serves, asked })
     }
 
     /// Returns whether this watch was made on this stream, and not cancelled.
@@ -77,6 +83,7 @@ impl Stream {
         let made = self.made.entry(id).or_default();
         let options = options.with_watch_id(id * NUMBERS + *made);
         *made += 1;
+        self.asked.push_back(id);
         sent(self.clock.timeout(self.patience, self.requests.watch(key, Some(options))).await)
     }
 
@@ -102,9 +109,17 @@ impl Stream {
         }
     }
 
-    /// Returns the watch that an answer is about.
-    pub(super) fn watch_of(answer: &WatchResponse) -> i64 {
-        answer.watch_id() / NUMBERS
+    /// Returns the watch that an answer is about. If the server refuses to make one, it does not say which.
+    pub(super) fn watch_of(&mut self, answer: &WatchResponse) -> i64 {
+        let told = answer.watch_id() / NUMBERS;
+        if !answer.created() {
+            return told;
+        }
+        if answer.watch_id() == NO_WATCH {
+            return self.asked.pop_front().unwrap_or(told);
+        }
+        let at = self.asked.iter().position(|id| *id == told);
+        at.and_then(|at| self.asked.remove(at)).unwrap_or(told)
     }
 }
 

@@ -49,7 +49,8 @@ pub(crate) fn a_list_beside_many_keys_has_a_patience_for_each_request() -> Resul
             let put = |n| TxnOp::put(format!("other/{hundred}/{n}"), "", None);
             raw.txn(Txn::new().and_then((0..100).map(put).collect::<Vec<_>>())).await.unwrap();
         }
-        granted(&mut claim(&server.client().await, "held", LONG)).await;
+        let holder = server.client().await;
+        let guard = holder.lock("held").ttl(LONG).build().unwrap().acquire().answered().await;
         let proxy = Proxy::start(&server.0.address()).await.unwrap();
         let far = format!("{}&patience={}ms", server.through(proxy.address()), PATIENCE.as_millis());
         let client = open_as_the_url_says(&far).await;
@@ -64,6 +65,7 @@ pub(crate) fn a_list_beside_many_keys_has_a_patience_for_each_request() -> Resul
         assert!(error.is_transient() && error.message().contains("0 keys were read before"), "{error}");
         assert!(!error.may_have_taken_effect(), "{error:?}");
         proxy.discard(Direction::ToClient);
+        released(guard).await;
     })
 }
 

@@ -38,9 +38,11 @@ pub(crate) fn a_missing_right_is_bad_and_named_alone() {
         ] {
             drop(restricted(&server, &mut raw, &[&ALL[..], rules].concat()).await);
             let client = in_layout(&server, layout).await;
-            let (found, error) = refusal::of(&client, missing).await;
-            // Before Redis 7.2, the server does not name a command of a script.
-            assert!(error.message().contains(missing) || error.message().contains("`lock check`"), "{error}");
+            let found = match missing {
+                // Before Redis 7.2, the server does not name a command of a script. Some commands are for waiters alone.
+                "+set" | "+zadd" | "+hset" => refusal::is_found(&client, missing).await,
+                _ => refusal::is_told(&client, missing).await,
+            };
             let told = rights(&found);
             for present in ["+time", "+pttl", "+pexpire", "+publish", "+subscribe"] {
                 assert!(!told.contains(present), "{layout} {rules:?}: the user has {present}: {told}");

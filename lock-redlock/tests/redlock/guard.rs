@@ -36,12 +36,20 @@ pub(crate) fn a_new_node_has_no_vote_until_its_operator_says_so() {
         let client = fresh.open(options()).await.unwrap();
         assert_eq!(votes(&client).await, [Level::Warning; FIVE], "no client has asked them anything");
         assert_eq!(votes(&client).await, [Level::Warning; FIVE], "a check changes nothing");
+        assert_eq!(majority(&client).await, Some(Level::Bad), "no lock can be taken yet");
         assert!(client.init().await.unwrap().contains("votes now"));
         assert_eq!(client.init().await.unwrap(), "", "there is nothing left to do");
         assert_eq!(votes(&client).await, [Level::Good; FIVE]);
+        assert_eq!(majority(&client).await, None);
         let lock = client.lock("a").ttl(ms(600)).build().unwrap();
         released(lock.try_acquire().await.unwrap().unwrap()).await;
     });
+}
+
+/// Returns what a check says about the majority, if it says anything.
+async fn majority(client: &Client) -> Option<Level> {
+    let findings = client.check().await.unwrap();
+    findings.into_iter().find(|finding| finding.subject == "majority").map(|finding| finding.level)
 }
 
 /// Returns what a check says about each node's vote.

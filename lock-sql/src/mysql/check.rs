@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use lock_core::Result;
 use lock_core::driver::{Call, Finding, Level};
-use lock_core::{ErrorKind, Result};
 use sqlx::Row as _;
 
 use super::errors;

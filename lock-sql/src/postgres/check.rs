@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_core::driver::{Call, Finding, Level, whole_micros};
-use lock_core::{Error, ErrorKind, Name, Owner, Result};
+use lock_core::{Error, Name, Owner, Result};
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 

@@ -53,7 +53,8 @@ pub(crate) fn a_server_without_room_for_a_client_says_so() -> Result<(), String>
         let settings = Settings { args: vec!["maxClientCnxns=1".to_owned()], ..Settings::default() };
         let server = Owned::start(&ZooKeeper, &settings).expect("such a server was started before");
         let _other = common::raw(&server.address()).await;
-        let error = lock_zk::connect(&format!("{}&patience=1s", server.url())).await.expect_err("there is no room");
+        let error =
+            lock_zk::connect(&format!("{}&patience=1s", server.url())).await.expect_err("there is no room");
         assert!(error.is_transient() && error.message().contains("maxClientCnxns"), "{error}");
     })
 }
