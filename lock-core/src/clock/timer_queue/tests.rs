@@ -139,19 +139,21 @@ fn the_end_of_the_runtime_wakes_all_sleepers_which_then_sleep_on() {
 fn a_sleeper_elsewhere_is_woken_though_the_runtime_stands_still() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (clock, _) = runtime.block_on(async { start() });
-    let wakes: Vec<Arc<Wakes>> = (0..3).map(|_| Arc::default()).collect();
     let began = clock.now();
     // Each comes sooner than the one before it.
-    let mut sleeps: Vec<_> =
-        (0..3).map(|n| Box::pin(clock.sleep_until(began + (120 - 40 * n) * MS))).collect();
+    let moments = [3_600_000, 80, 40].map(|after| began + after * MS);
+    let wakes: [Arc<Wakes>; 3] = Default::default();
+    let mut sleeps = moments.map(|at| Box::pin(clock.sleep_until(at)));
     for (woken, sleep) in wakes.iter().zip(&mut sleeps) {
         woken.poll(|context| sleep.as_mut().poll(context));
-        std::thread::sleep(2 * MS);
+        // By then the watchdog sleeps until that moment.
+        std::thread::sleep(5 * MS);
     }
-    for (nth, sleep) in sleeps.iter_mut().enumerate().rev() {
+    for nth in [2, 1] {
         wait_until(|| wakes[nth].count() == 1);
-        assert!(poll(sleep.as_mut()).is_ready() && clock.now() >= began + (120 - 40 * nth as u32) * MS);
+        assert!(poll(sleeps[nth].as_mut()).is_ready() && clock.now() >= moments[nth]);
     }
+    assert_eq!(wakes[0].count(), 0);
 }
 
 /// A client that is used by the tasks of its own runtime alone has one thread less.
