@@ -33,9 +33,9 @@ fn status_text(name: &str, inspection: &Inspection) -> String {
     match &inspection.waiters {
         Some(waiters) => {
             lines.push(format!("waiters {}", waiters.len()));
-            let names = waiters
-                .iter()
-                .map(|waiter| waiter.label.clone().unwrap_or_else(|| format!("\"{}\"", waiter.owner)));
+            let names = waiters.iter().map(|waiter| {
+                waiter.label.as_ref().map_or_else(|| format!("\"{}\"", waiter.owner), ToString::to_string)
+            });
             lines.extend(names.map(|waiter| format!("  {waiter}")));
         }
         None => lines.push("waiters unknown".to_owned()),
@@ -56,7 +56,8 @@ pub(crate) fn status_json(name: &str, inspection: &Inspection) -> Value {
 pub(crate) fn entry_json(entry: &Entry) -> Value {
     json!({
         "owner": entry.owner.to_string(),
-        "label": entry.label,
+        "label": entry.label.as_deref(),
+        "done": entry.is_done(),
         "token": entry.token.map(onelock::FencingToken::get),
         "since_ms": entry.since.map(millis),
         "expires_in_ms": entry.expires_in.map(millis),

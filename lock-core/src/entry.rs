@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::human_duration::RoundedDuration;
-use crate::owner::OwnerBytes;
+use crate::owner::{Label, OwnerBytes};
 use crate::token::FencingToken;
 
 /// A holder or a waiter.
@@ -23,7 +23,7 @@ pub struct Entry {
     /// The owner's bytes as the server stores them, of a client of this library or of another one.
     pub owner: OwnerBytes,
     /// The label, of a client of this library.
-    pub label: Option<String>,
+    pub label: Option<Label>,
     /// The token, of a holder that is a client of this library.
     pub token: Option<FencingToken>,
     /// How long it has held or waited, where that is known. Always known of a holder that is a client of this library,
@@ -39,6 +39,17 @@ impl Entry {
         Entry { owner, label: None, token: None, since: None, expires_in: None }
     }
 
+    /// Returns whether this is work that is [done](crate::PeriodicGuard::complete): no client holds the lock, and it is
+    /// kept to the end of its slot. Its label then begins with `done: `.
+    pub fn is_done(&self) -> bool {
+        self.done_by().is_some()
+    }
+
+    /// Returns the label of the run that has done the work, if it is done.
+    fn done_by(&self) -> Option<&str> {
+        self.label.as_ref().and_then(Label::of_done)
+    }
+
     /// Ages the entry by `by`. An `expires_in` that has passed becomes `None`: the lease was renewed in between.
     pub(crate) fn later(self, by: Duration) -> Entry {
         Entry {
@@ -50,8 +61,19 @@ impl Entry {
 }
 
 impl fmt::Display for Entry {
-    /// For example `held by deploy@web-3 pid 4711 for 3 min, lease ends in 12 s`.
+    /// For example `held by deploy@web-3 pid 4711 for 3 min, lease ends in 12 s`; of work that is done `done by deploy@web-3
+    /// pid 4711, begun 3 min ago, slot ends in 9 h`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(label) = self.done_by() {
+            write!(f, "done by {label}")?;
+            if let Some(since) = self.since {
+                write!(f, ", begun {} ago", RoundedDuration(since))?;
+            }
+            return match self.expires_in {
+                Some(left) => write!(f, ", slot ends in {}", RoundedDuration(left)),
+                None => Ok(()),
+            };
+        }
         match &self.label {
             Some(label) => write!(f, "held by {label}")?,
             None => write!(f, "held by \"{}\"", self.owner)?,

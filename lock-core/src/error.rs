@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::entry::Entry;
 use crate::name::Name;
+use crate::one_line::one_line;
 
 /// A result of this library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -105,7 +106,9 @@ struct Context {
 
 impl Error {
     fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        let (message, context, holder, retry_in, source) = (message.into(), None, None, None, None);
+        // A part of it may be a server's words.
+        let message = one_line(&message.into()).into_owned();
+        let (context, holder, retry_in, source) = (None, None, None, None);
         Error(Box::new(Inner { kind, message, context, holder, retry_in, is_answer: false, source }))
     }
 
@@ -287,7 +290,7 @@ impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}: {self}", self.0.kind)?;
         match &self.0.source {
-            Some(source) => write!(f, " ({source})"),
+            Some(source) => write!(f, " ({})", one_line(&source.to_string())),
             None => Ok(()),
         }
     }
@@ -296,5 +299,18 @@ impl fmt::Debug for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.0.source.as_deref().map(|s| s as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_one_line() {
+        let error =
+            Error::rejected("the server refused: a\nlock: b\u{1b}[2J").with_source("c\r\nd").and_says("; e");
+        assert_eq!(error.message(), "the server refused: a lock: b [2J; e");
+        assert_eq!(format!("{error:?}"), "Rejected: the server refused: a lock: b [2J; e (c  d)");
     }
 }

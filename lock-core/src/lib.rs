@@ -29,6 +29,7 @@ mod location;
 mod lock;
 mod multi;
 mod name;
+mod one_line;
 mod opening;
 mod options;
 mod os;

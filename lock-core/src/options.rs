@@ -70,7 +70,7 @@ impl Options {
 
     /// Sets the text that people see for this client's holders. By default `user@host pid 4711 program`.
     #[must_use]
-    pub fn label(mut self, label: &str) -> Self {
+    pub fn label(mut self, label: impl AsRef<str>) -> Self {
         self.label = Some(Label::new(label));
         self
     }

@@ -3,9 +3,11 @@
 use std::ffi::OsStr;
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::one_line::one_line;
 use crate::os;
 use crate::random::Random;
 
@@ -161,17 +163,36 @@ pub const MAX_LABEL: usize = 255;
 pub struct Label(Arc<str>);
 
 impl Label {
-    /// Makes a label of one line: control characters become spaces, and more than [`MAX_LABEL`] bytes are cut off.
-    pub fn new(text: &str) -> Label {
-        let line = text.chars().map(|c| if c.is_control() { ' ' } else { c });
-        let mut label = String::new();
-        for c in line {
-            if label.len() + c.len_utf8() > MAX_LABEL {
-                break;
-            }
-            label.push(c);
+    /// Makes a label of one line: characters that would control a terminal or end a line become spaces, and more than
+    /// [`MAX_LABEL`] bytes are cut off. A text that begins like the label of [done](crate::driver::Entry::is_done) work
+    /// loses the colon there.
+    pub fn new(text: impl AsRef<str>) -> Label {
+        let label = Label::read(text.as_ref());
+        match label.0.strip_prefix(DONE) {
+            Some(rest) => Label::read(&format!("done {rest}")),
+            None => label,
         }
-        Label(label.trim().into())
+    }
+
+    /// Reads a label that a server has, for a backend. Any client may have written it: it becomes one line, as by
+    /// [`new`](Self::new), and can be shown.
+    pub fn read(text: &str) -> Label {
+        let line = one_line(text);
+        let mut end = line.len().min(MAX_LABEL);
+        while !line.is_char_boundary(end) {
+            end -= 1;
+        }
+        Label(line[..end].trim().into())
+    }
+
+    /// Returns the label of the same work when it is done, and its lock is kept to the end of its slot.
+    pub(crate) fn done(&self) -> Label {
+        Label::read(&format!("{DONE}{self}"))
+    }
+
+    /// Returns the label of the work that is done; `None` for every other label.
+    pub(crate) fn of_done(&self) -> Option<&str> {
+        self.0.strip_prefix(DONE)
     }
 
     /// Makes the label `user@host pid 4711 program` of this process.
@@ -192,11 +213,22 @@ impl Label {
     }
 }
 
+impl Deref for Label {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
 impl fmt::Display for Label {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
+
+/// What a label of done work begins with, and no label that a user gives.
+const DONE: &str = "done: ";
 
 #[cfg(test)]
 mod tests {
@@ -236,7 +268,20 @@ mod tests {
     #[test]
     fn a_label_is_one_short_line() {
         assert_eq!(Label::new(" a\nb\tc ").as_str(), "a b c");
-        assert_eq!(Label::new(&"é".repeat(200)).as_str().len(), 254);
+        assert_eq!(Label::new("é".repeat(200)).as_str().len(), 254);
         assert!(Label::of_this_process().as_str().contains(" pid "));
+    }
+
+    #[test]
+    fn no_user_makes_a_label_of_done_work() {
+        let label = Label::new("deploy");
+        assert_eq!((label.of_done(), label.done().of_done()), (None, Some("deploy")));
+        let read = Label::read(label.done().as_str());
+        assert_eq!((read.as_str(), read.of_done()), ("done: deploy", Some("deploy")));
+        for text in ["done: deploy", " done: deploy", "\tdone: done: deploy", "\u{2028}done:\tdeploy"] {
+            assert_eq!(Label::new(text).of_done(), None, "{text:?}");
+        }
+        assert_eq!(Label::new("done: deploy").as_str(), "done deploy");
+        assert!(Label::new("x".repeat(300)).done().of_done().is_some());
     }
 }

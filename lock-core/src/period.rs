@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::human_duration::HumanDuration;
 
 /// A moment by a server's clock, in microseconds since the beginning of 1970 (UTC).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,7 +42,9 @@ impl Period {
         let micros = i64::try_from(length.as_micros()).unwrap_or(i64::MAX);
         if !(SHORTEST..=LONGEST).contains(&length) || Duration::from_micros(micros.unsigned_abs()) != length {
             return Err(Error::invalid(format!(
-                "a period is of whole microseconds, from {SHORTEST:?} to a hundred years, and not {length:?}"
+                "a period is of whole microseconds, from {} to a hundred years, and not {}",
+                HumanDuration(SHORTEST),
+                HumanDuration(length)
             )));
         }
         Ok(Period { micros, offset: 0 })
@@ -52,12 +55,13 @@ impl Period {
     /// # Errors
     ///
     /// [`Invalid`](crate::ErrorKind::Invalid) for another offset.
-    pub fn at_offset(self, offset: Duration) -> Result<Period> {
+    pub fn with_offset(self, offset: Duration) -> Result<Period> {
         let micros = i64::try_from(offset.as_micros()).unwrap_or(i64::MAX);
         if offset >= self.length() || Duration::from_micros(micros.unsigned_abs()) != offset {
             return Err(Error::invalid(format!(
-                "an offset is of whole microseconds and shorter than the period, which is {:?}, and not {offset:?}",
-                self.length()
+                "an offset is of whole microseconds and shorter than the period, which is {}, and not {}",
+                HumanDuration(self.length()),
+                HumanDuration(offset)
             )));
         }
         Ok(Period { offset: micros, ..self })
@@ -68,7 +72,7 @@ impl Period {
         Duration::from_micros(self.micros.unsigned_abs())
     }
 
-    /// Returns how long after the beginning of 1970 a slot begins.
+    /// Returns how long after the beginning of 1970 a slot begins. [`with_offset`](Self::with_offset) sets it.
     pub fn offset(self) -> Duration {
         Duration::from_micros(self.offset.unsigned_abs())
     }
@@ -138,7 +142,7 @@ mod tests {
 
     #[test]
     fn an_offset_moves_each_slot() {
-        let hourly = Period::every(HOUR).unwrap().at_offset(Duration::from_secs(300)).unwrap();
+        let hourly = Period::every(HOUR).unwrap().with_offset(Duration::from_secs(300)).unwrap();
         for (now, ends_at) in [(0, 300), (300 * SECOND - 1, 300), (300 * SECOND, 3900), (3900 * SECOND, 7500)]
         {
             assert_eq!(ends(hourly, now), i128::from(ends_at * SECOND), "at {now}");
@@ -157,7 +161,8 @@ mod tests {
     #[test]
     fn no_time_of_a_server_overflows() {
         for length in [SHORTEST, HOUR, LONGEST] {
-            let period = Period::every(length).unwrap().at_offset(length - Duration::from_micros(1)).unwrap();
+            let period =
+                Period::every(length).unwrap().with_offset(length - Duration::from_micros(1)).unwrap();
             for now in [i64::MIN, i64::MIN + 1, -1, 0, 1, i64::MAX - 1, i64::MAX] {
                 ends(period, now);
             }
@@ -187,8 +192,8 @@ mod tests {
         assert!(Period::every(Duration::MAX).is_err());
         let hourly = Period::every(HOUR).unwrap();
         for bad in [HOUR, HOUR * 2, Duration::from_nanos(1), Duration::MAX] {
-            assert!(hourly.at_offset(bad).is_err(), "{bad:?}");
+            assert!(hourly.with_offset(bad).is_err(), "{bad:?}");
         }
-        assert!(hourly.at_offset(HOUR - Duration::from_micros(1)).is_ok());
+        assert!(hourly.with_offset(HOUR - Duration::from_micros(1)).is_ok());
     }
 }

@@ -190,7 +190,7 @@ fn a_url_is_read_part_by_part() {
 fn an_entry_names_its_owner_and_says_for_how_long() {
     let mut entry = Entry::new(OwnerBytes::new(*b"theirs"));
     assert_eq!(entry.to_string(), "held by \"theirs\"");
-    entry.label = Some("deploy@web-3".to_owned());
+    entry.label = Some(Label::new("deploy@web-3"));
     entry.token = FencingToken::new(7);
     entry.since = Some(Duration::from_secs(180));
     entry.expires_in = Some(Duration::from_secs(12));

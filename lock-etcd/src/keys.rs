@@ -122,7 +122,7 @@ impl Queue {
     pub(crate) fn entry(&self, place: &StoredKey) -> Entry {
         let suffix = place.key.get(self.0.len()..).unwrap_or_default();
         let (owner, label) = match parse(&place.value) {
-            Some((owner, label)) => (owner.as_bytes(), Some(label.to_owned())),
+            Some((owner, label)) => (owner.as_bytes(), Some(Label::read(label))),
             None => (suffix, None),
         };
         let token = u64::try_from(place.created).ok().and_then(FencingToken::new);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_core::driver::Entry;
-use lock_core::{Error, FencingToken, Owner, OwnerBytes, Result};
+use lock_core::{Error, FencingToken, Label, Owner, OwnerBytes, Result};
 use mongodb::bson::{Bson, Document};
 
 use crate::statements::FRESH;
@@ -13,7 +13,7 @@ use crate::statements::FRESH;
 pub(crate) struct Record {
     /// Empty if no owner has taken the lock since its last release.
     pub(crate) owner: Vec<u8>,
-    pub(crate) label: String,
+    pub(crate) label: Label,
     pub(crate) token: Option<FencingToken>,
     /// Milliseconds since 1970 by the server's clock, as `waiting` and `now`.
     expires: i64,
@@ -38,8 +38,8 @@ impl Record {
         Ok(Record {
             owner: bytes(document, "owner")?,
             label: match document.get("label") {
-                None => String::new(),
-                Some(Bson::String(label)) => label.clone(),
+                None => Label::new(""),
+                Some(Bson::String(label)) => Label::read(label),
                 Some(_) => return Err(foreign("label")),
             },
             token,

@@ -82,7 +82,7 @@ pub(crate) enum TokenSource {
 pub(crate) fn entry(seen: Seen, source: TokenSource) -> Entry {
     let ours = Field::parse(&seen.value);
     let (owner, label) = match &ours {
-        Some(field) => (field.shown(), field.label.map(str::to_owned)),
+        Some(field) => (field.shown(), field.label.map(Label::read)),
         None => (OwnerBytes::new(seen.value.clone()), None),
     };
     let token = seen.token.filter(|_| ours.is_some() || source == TokenSource::Counter);

@@ -69,10 +69,10 @@ impl Seen {
 }
 
 /// Returns the label in a value of this library.
-fn label(value: &[u8]) -> Option<String> {
+fn label(value: &[u8]) -> Option<Label> {
     digits(value)?;
     let (_, label) = value[OWNER_DIGITS..].split_first()?;
-    String::from_utf8(label.to_vec()).ok()
+    std::str::from_utf8(label).ok().map(Label::read)
 }
 
 #[cfg(test)]

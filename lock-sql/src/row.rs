@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_core::driver::{Busy, Entry};
-use lock_core::{Error, FencingToken, Owner, OwnerBytes, Result};
+use lock_core::{Error, FencingToken, Label, Owner, OwnerBytes, Result};
 
 /// A lock's row.
 #[derive(Debug)]
@@ -12,7 +12,7 @@ pub(crate) struct Row {
     pub(crate) token: i64,
     /// What is left of the lease; `None` if the lock is not held.
     pub(crate) left: Option<Duration>,
-    pub(crate) label: String,
+    pub(crate) label: Label,
     /// The owner that the lock was first revoked from, until the next grant.
     pub(crate) revoked: Option<Vec<u8>>,
     /// How long ago the lock was granted.

@@ -142,7 +142,7 @@ impl ReadTicket {
         // Without `since`: the server tells when the node was created by its wall clock, but not what that clock shows
         // now. And without `expires_in`: the lease does not end while its session is kept.
         let mut entry = Entry::new(self.shown());
-        entry.label = self.said.label().map(str::to_owned);
+        entry.label = self.said.label().cloned();
         entry.token = u64::try_from(self.stat.czxid).ok().and_then(FencingToken::new);
         entry
     }

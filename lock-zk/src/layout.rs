@@ -132,9 +132,9 @@ pub(crate) fn is_revoked(data: &[u8]) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
     /// The node is ours.
-    Ours { label: String, timeout: Duration },
+    Ours { label: Label, timeout: Duration },
     /// The node is ours, and was revoked.
-    Revoked { by: String, label: String, timeout: Duration },
+    Revoked { by: String, label: Label, timeout: Duration },
     /// The data are another client's, also if they ask the holder to give up.
     Foreign,
 }
@@ -147,7 +147,7 @@ impl Said {
     fn parse_ours(text: &str) -> Option<Said> {
         let timed = |rest: &str| {
             let (millis, label) = rest.strip_prefix("timeout=")?.split_once(' ')?;
-            Some((Duration::from_millis(millis.parse().ok()?), label.to_owned()))
+            Some((Duration::from_millis(millis.parse().ok()?), Label::read(label)))
         };
         if let Some(rest) = text.strip_prefix(OURS) {
             let (timeout, label) = timed(rest)?;
@@ -158,7 +158,7 @@ impl Said {
         Some(Said::Revoked { by: by.to_owned(), label, timeout })
     }
 
-    pub(crate) fn label(&self) -> Option<&str> {
+    pub(crate) fn label(&self) -> Option<&Label> {
         match self {
             Said::Ours { label, .. } | Said::Revoked { label, .. } => Some(label),
             Said::Foreign => None,
@@ -303,7 +303,7 @@ mod tests {
     fn data_have_label_and_timeout() {
         let (label, owner) = (Label::new("deploy@web-3 pid 7"), Owner::mint(&Random::system()));
         let ours = Said::parse(&data(&label, Duration::from_secs(30)));
-        assert_eq!(ours, Said::Ours { label: label.to_string(), timeout: Duration::from_secs(30) });
+        assert_eq!(ours, Said::Ours { label: label.clone(), timeout: Duration::from_secs(30) });
         let data = revocation(&owner, &label, Duration::from_secs(30));
         let revoked = Said::parse(&data);
         assert!(is_revoked(&data) && is_revoked(b"__REVOKE__"));

@@ -164,6 +164,7 @@ impl Seen {
 
     fn text(&self) -> String {
         match self {
+            Seen::Held(holder) if holder.is_done() => holder.to_string(),
             Seen::Held(holder) => {
                 let since = holder.since.map_or(String::new(), |since| format!(" for {}", in_seconds(since)));
                 format!("held by {}{since}", who(holder))
@@ -181,7 +182,7 @@ fn in_seconds(duration: Duration) -> HumanDuration {
 
 /// Returns the holder as people know it.
 fn who(holder: &Entry) -> String {
-    holder.label.clone().unwrap_or_else(|| holder.owner.to_string())
+    holder.label.as_ref().map_or_else(|| holder.owner.to_string(), ToString::to_string)
 }
 
 #[cfg(test)]
@@ -232,7 +233,7 @@ mod tests {
     #[test]
     fn a_line_names_holder_and_time() {
         let mut holder = Entry::new(onelock::OwnerBytes::new([7; 16]));
-        holder.label = Some("deploy@web-3 pid 4711 sh".to_owned());
+        holder.label = Some(onelock::Label::new("deploy@web-3 pid 4711 sh"));
         holder.since = Some(Duration::from_secs(185));
         assert_eq!(Seen::Held(holder).text(), "held by deploy@web-3 pid 4711 sh for 3 min 5 s");
     }

@@ -28,7 +28,10 @@ impl CurrentInfo {
 
     /// Replaces the present `Info` by a copy that `change` has changed.
     pub fn change(&self, change: impl FnOnce(&mut Info)) {
-        change(Arc::make_mut(&mut self.write()));
+        let mut present = self.write();
+        let info = Arc::make_mut(&mut present);
+        change(info);
+        info.to_lines();
     }
 
     /// Records which server a new connection leads to, because it may be another one than before; `None` if the server
@@ -44,7 +47,9 @@ impl CurrentInfo {
     /// the present `Info`.
     pub fn learn(&self, server: Option<&str>, describe: impl FnOnce(&Info) -> Info) {
         let mut info = self.write();
-        *info = Arc::new(Info { identity: self.identity(server), ..describe(&info) });
+        let mut learnt = Info { identity: self.identity(server), ..describe(&info) };
+        learnt.to_lines();
+        *info = Arc::new(learnt);
     }
 
     fn identity(&self, server: Option<&str>) -> Option<String> {

@@ -1,6 +1,7 @@
 //! The answers of `check`.
 
 use crate::error::{Error, ErrorKind};
+use crate::one_line::one_line;
 
 /// One answer of a check.
 ///
@@ -29,7 +30,8 @@ pub struct Finding {
 impl Finding {
     /// Makes a finding about `subject`.
     pub fn new(subject: &'static str, level: Level, message: impl Into<String>) -> Finding {
-        Finding { subject, level, message: message.into() }
+        // A part of it may be a server's words.
+        Finding { subject, level, message: one_line(&message.into()).into_owned() }
     }
 
     /// Makes the finding of a trial of what every lock needs, if it has failed: [`Bad`](Level::Bad) if the server has

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::human_duration::HumanDuration;
 use crate::name::Name;
+use crate::one_line::one_line;
 
 /// What a backend guarantees and can do, as found on the connected server.
 ///
@@ -84,6 +85,20 @@ impl Info {
             clock: "the backend does not say",
             data_loss: "the backend does not say".to_owned(),
             requests_per_hand_over: 4,
+        }
+    }
+
+    /// Makes one line of each text, a part of which may be a server's words.
+    pub(super) fn to_lines(&mut self) {
+        let fencing = match &mut self.fencing {
+            Fencing::Always => None,
+            Fencing::WhileDataIsKept { kept, .. } => Some(kept),
+            Fencing::WhileAMajorityKeepsItsData { and, .. } | Fencing::UntilAMajorityLosesItsData { and } => {
+                Some(and)
+            }
+        };
+        for text in [Some(&mut self.data_loss), fencing].into_iter().flatten() {
+            *text = one_line(text).into_owned();
         }
     }
 

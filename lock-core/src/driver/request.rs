@@ -158,7 +158,7 @@ impl Revocation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// At the deadline until which the holder relies on the lock: no other owner gets it before the holder has been
-    /// told.
+    /// told. At once, if the work is done and no client holds the lock.
     HoldersDeadline,
     /// At once. Until the holder's deadline two owners may run, and only the token keeps them apart.
     Now,

@@ -10,7 +10,7 @@ use crate::clock::Instant;
 use crate::driver::{Renewal, Revocation, When};
 use crate::ending::LossReason;
 use crate::error::Result;
-use crate::owner::{Label, Owner};
+use crate::owner::Owner;
 use crate::period::{Slot, UnixTime};
 
 /// What became of a slot whose work is done.
@@ -148,8 +148,7 @@ impl Life {
         let driver = self.shared.driver.clone();
         let Ok(shown) = driver.inspect(&self.terms.name, self.patience()).await else { return };
         let Some(holder) = shown.holder.filter(|holder| holder.token == Some(held.token)) else { return };
-        let label = Label::new(&format!("done: {}", self.terms.label));
-        let by = Owner::mint(&self.shared.random);
+        let (by, label) = (Owner::mint(&self.shared.random), self.terms.label.done());
         let mark = Revocation::new(holder.owner, by, label, When::HoldersDeadline, self.patience());
         drop(driver.revoke(&self.terms.name, mark).await);
     }

@@ -108,7 +108,7 @@ impl LockBuilder {
     }
 
     /// Sets the text that people see for the holder. By default the client's label.
-    pub fn label(mut self, label: &str) -> Self {
+    pub fn label(mut self, label: impl AsRef<str>) -> Self {
         self.label = Some(Label::new(label));
         self
     }

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use crate::backoff;
 use crate::clock::Clock;
-use crate::driver::{Info, Inspection, Lease, Revocation, Revoked, When};
+use crate::driver::{Driver, Info, Inspection, Lease, Revocation, Revoked, When};
 use crate::error::{Effect, Error, Result};
 use crate::guard::{Guard, Hold};
 use crate::home::Home;
+use crate::human_duration::HumanDuration;
 use crate::life::{Shared, Terms};
 use crate::name::Name;
 use crate::owner::{Owner, OwnerBytes};
@@ -159,7 +160,8 @@ impl Lock {
     ///
     /// With [`When::HoldersDeadline`] the name becomes free when the holder's last guard goes, and at the holder's
     /// deadline at the latest. With [`When::Now`] it becomes free at once. Until that deadline two owners may then run,
-    /// and only the token keeps them apart.
+    /// and only the token keeps them apart. Where the work is [done](crate::driver::Entry::is_done), no client holds the
+    /// lock: then it becomes free at once in any case, and the work can be done again in the same slot.
     ///
     /// # Errors
     ///
@@ -173,14 +175,21 @@ impl Lock {
     pub async fn revoke(&self, holder: &OwnerBytes, when: When) -> Result<Revoked> {
         let (driver, name) = (self.shared.driver.clone(), self.terms.name.clone());
         let patience = self.shared.patience_for(self.terms.ttl);
-        let revocation = Revocation {
+        let mut revocation = Revocation {
             holder: holder.clone(),
             by: Owner::mint(&self.shared.random),
             label: self.terms.label.clone(),
             when,
             patience,
         };
-        let outcome = self.run_at_home(patience, async move { driver.revoke(&name, revocation).await }).await;
+        let revoked = async move {
+            if when == When::HoldersDeadline && is_done(&*driver, &name, &revocation).await? {
+                revocation.when = When::Now;
+            }
+            driver.revoke(&name, revocation).await
+        };
+        // Two requests.
+        let outcome = self.run_at_home(patience * 2, revoked).await;
         outcome.map_err(|e| self.at("revoke", e))
     }
 
@@ -247,10 +256,8 @@ impl Lock {
                 "a lease belongs to a session here, so no slot can be kept once its process has ended",
             )
         } else if length > info.max_ttl {
-            let most = info.max_ttl;
-            Error::invalid(format!(
-                "the period {length:?} is longer than this backend's longest ttl, {most:?}"
-            ))
+            let (length, most) = (HumanDuration(length), HumanDuration(info.max_ttl));
+            Error::invalid(format!("the period {length} is longer than this backend's longest ttl, {most}"))
         } else if self.reentrant.is_some() {
             Error::invalid("a reentrant lock can't be held once per period: its last guard releases it")
         } else {
@@ -290,6 +297,12 @@ impl Lock {
     fn at(&self, operation: &'static str, error: Error) -> Error {
         self.shared.at(operation, Some(&self.terms.name), error)
     }
+}
+
+/// Returns whether the work of this holder is done: then no client relies on the lock up to a deadline.
+async fn is_done(driver: &dyn Driver, name: &Name, revocation: &Revocation) -> Result<bool> {
+    let shown = driver.inspect(name, revocation.patience).await?.holder;
+    Ok(shown.is_some_and(|shown| shown.owner == revocation.holder && shown.is_done()))
 }
 
 impl fmt::Debug for Lock {

@@ -30,8 +30,8 @@ impl PeriodicGuard {
     /// end and then releases the lock: otherwise the next run would find it held. If the program ends during that wait,
     /// the next slot can be taken when the lease has ended.
     ///
-    /// Afterwards people see the lock held, with `done:` before the run's label. To let the work be done again in the
-    /// same slot, [revoke](crate::Lock::revoke) it with [`When::Now`](crate::When::Now).
+    /// Afterwards [`inspect`](crate::Lock::inspect) shows the lock as [done](crate::Entry::is_done), with `done:` before
+    /// the run's label. To let the work be done again in the same slot, [revoke](crate::Lock::revoke) it.
     ///
     /// # Cancel safety
     ///

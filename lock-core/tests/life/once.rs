@@ -67,7 +67,7 @@ async fn done_work_keeps_its_lock_to_the_slots_end_and_leaves_it() {
 async fn the_offset_moves_the_slots_end() {
     let script = script([held(TTL)]);
     let client = client(&script).await;
-    let period = Period::every(SLOT).unwrap().at_offset(ms(25_000)).unwrap();
+    let period = Period::every(SLOT).unwrap().with_offset(ms(25_000)).unwrap();
     let guard = lock(&client).once_per(period).unwrap().acquire().await.unwrap();
     assert_eq!(guard.complete().await, Completion::Kept);
     let (at, ttl) = last_renewal(&script);

@@ -47,7 +47,7 @@ pub(crate) fn busy_with(label: &str, since: Duration, expires_in: Duration) -> S
 
 pub(crate) fn entry(label: &str, since: Duration, expires_in: Duration) -> Entry {
     let mut entry = Entry::new(OwnerBytes::new(*b"theirs"));
-    entry.label = Some(label.to_owned());
+    entry.label = Some(lock_core::Label::new(label));
     entry.token = FencingToken::new(6);
     entry.since = Some(since);
     entry.expires_in = Some(expires_in);

@@ -71,6 +71,21 @@ pub(crate) fn a_foreign_holder_can_be_revoked() -> Result<(), String> {
     })
 }
 
+pub(crate) fn a_value_that_looks_like_ours_is_shown_in_one_line() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (client, mut raw) = (server.client().await, server.raw().await);
+        let mut ours = claim(&client, "foo", LONG);
+        granted(&mut ours).await;
+        let place = queue(&mut raw, "foo").await.remove(0);
+        let value = "00000000000000000000000000000007 a\u{1b}[2J\nlock: b";
+        raw.put(place.key(), value, Some(PutOptions::new().with_ignore_lease())).await.unwrap();
+        let shown = holder(&client, "foo").await;
+        assert_eq!(shown.label.as_deref(), Some("a [2J lock: b"));
+        assert_eq!(shown.to_string(), "held by a [2J lock: b");
+    })
+}
+
 /// There are more keys of deeper names than one look reads, both older and newer than the places between them.
 pub(crate) fn deeper_names_are_other_names() -> Result<(), String> {
     run(async {

@@ -46,6 +46,7 @@ rules! {
     foreign {
         etcds_own_lock_and_ours_exclude_each_other,
         a_foreign_holder_can_be_revoked,
+        a_value_that_looks_like_ours_is_shown_in_one_line,
         deeper_names_are_other_names,
         many_deeper_names_delay_no_client,
         a_search_that_was_cut_short_goes_on,

@@ -282,7 +282,7 @@ impl LeaseServer {
         let lock = self.locks.get(key)?;
         let holder = lock.held(now)?;
         let mut entry = Entry::new(shown(holder.owner));
-        entry.label = Some(holder.label.as_str().to_owned());
+        entry.label = Some(holder.label.clone());
         entry.token = Some(token(lock.token));
         entry.since = Some(now.since(holder.since));
         entry.expires_in = Some(holder.ends.since(now));

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use lock_conformance::timing::{released, within};
 use lock_conformance::{assert_in_time, claims};
 use lock_core::driver::{Revocation, Revoked, When};
-use lock_core::{ErrorKind, Label, Owner, OwnerBytes, Random};
+use lock_core::{ErrorKind, Label, MAX_LABEL, Owner, OwnerBytes, Random};
 
 use crate::server::{Server, busy, claim, granted, name, run};
 
@@ -83,6 +83,27 @@ pub(crate) fn a_token_that_is_none_leaves_the_lock_free() {
             let taken: u32 = raw.ask(&["EXISTS", "a"]).await;
             assert_eq!(taken, 0, "{writes:?}: an error after the write left the lock taken");
         }
+    });
+}
+
+/// A value in the form of ours, that another program has written.
+pub(crate) fn what_looks_like_ours_is_shown_in_one_line() {
+    run(async {
+        let server = Server::start(&[]);
+        let (mut raw, client) = (server.raw().await, server.client("").await);
+        let forged = "a\u{1b}[2J\nlock: b\u{9b}\u{202e}\u{2028}c";
+        let value = format!("00000000000000000000000000000007 {forged}{}", "x".repeat(300));
+        let _: () = raw.ask(&["SET", "a", &value, "PX", "60000"]).await;
+        let lock = client.lock("a").wait(Duration::from_millis(50)).build().unwrap();
+        let shown = lock.inspect().await.unwrap().holder.unwrap();
+        let label = shown.label.as_ref().unwrap();
+        assert!(label.starts_with("a [2J lock: b   cxxx") && label.len() <= MAX_LABEL, "{label:?}");
+        let error = lock.acquire().await.unwrap_err();
+        for said in [shown.to_string(), error.to_string(), format!("{error:?}")] {
+            assert!(said.contains("a [2J lock: b") && !said.contains(char::is_control), "{said:?}");
+        }
+        // It is revoked as it is on the server.
+        assert_eq!(lock.revoke(&shown.owner, When::Now).await.unwrap(), Revoked::Free);
     });
 }
 

@@ -119,6 +119,7 @@ rules! {
         a_key_that_is_no_lease_is_refused_and_left_alone,
         a_token_that_is_none_leaves_the_lock_free,
         another_librarys_lock_excludes_ours_and_the_other_way_round,
+        what_looks_like_ours_is_shown_in_one_line,
         a_holder_that_tells_no_waiter_is_known_by_its_value,
         a_waiter_has_soon_what_another_library_released_in_silence,
     }

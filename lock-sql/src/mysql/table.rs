@@ -8,7 +8,7 @@ use lock_core::driver::{
     Attempt, Call, Finding, Grant, HeldKey, Prefix, Release, Renewals, Request, Revocation, Revoked,
     Succession, When,
 };
-use lock_core::{Error, Info, Name, Owner, Result};
+use lock_core::{Error, Info, Label, Name, Owner, Result};
 use sqlx::Row as _;
 use sqlx::mysql::MySqlRow;
 
@@ -278,7 +278,7 @@ fn read(row: &MySqlRow) -> sqlx::Result<Row> {
         owner: row.try_get("owner")?,
         token,
         left: left(row.try_get::<i64, _>("expires")?.saturating_sub(now)),
-        label: row.try_get("label")?,
+        label: Label::read(row.try_get("label")?),
         revoked: row.try_get("revoked")?,
         since: Duration::from_micros(u64::try_from(now.saturating_sub(token)).unwrap_or(0)),
     })

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::{Owner, Result};
+use lock_core::{Label, Owner, Result};
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
@@ -52,7 +52,7 @@ pub(super) fn row(answer: &PgRow) -> sqlx::Result<Option<Row>> {
         owner,
         token,
         left: left(expires.saturating_sub(now)),
-        label: String::from_utf8_lossy(&label).into_owned(),
+        label: Label::read(&String::from_utf8_lossy(&label)),
         revoked: answer.try_get(5)?,
         since: Duration::from_micros(u64::try_from(now.saturating_sub(token)).unwrap_or(0)),
     }))

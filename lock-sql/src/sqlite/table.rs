@@ -8,7 +8,7 @@ use lock_core::driver::{
     Attempt, Busy, Call, CommonParameters, CurrentInfo, Finding, Grant, HeldKey, Prefix, Release, Renewals,
     Request, Revocation, Revoked, Succession, When,
 };
-use lock_core::{Error, Info, Name, Owner, Result};
+use lock_core::{Error, Info, Label, Name, Owner, Result};
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
 
@@ -286,7 +286,7 @@ fn read(row: &SqliteRow, boot: time::Boot, now: time::Now) -> Result<Row, sqlx::
         owner: row.try_get(0)?,
         token,
         left,
-        label: row.try_get(4)?,
+        label: Label::read(row.try_get(4)?),
         revoked: row.try_get(5)?,
         since: Duration::from_micros(u64::try_from(now.wall.saturating_sub(token)).unwrap_or(0)),
     })

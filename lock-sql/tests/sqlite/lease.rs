@@ -106,6 +106,21 @@ pub(crate) fn a_holder_is_told_that_it_was_revoked_in_either_way() {
     });
 }
 
+pub(crate) fn a_label_is_shown_in_one_line() {
+    run(async {
+        let file = File::new();
+        let client = file.client().await;
+        granted(&mut claim(&client, "a", PATIENCE)).await;
+        file.execute("UPDATE onelock_locks SET label = 'a' || char(27) || '[2J' || char(10) || 'lock: b'")
+            .await;
+        let lock = client.lock("a").wait(Duration::from_millis(50)).build().unwrap();
+        let shown = lock.inspect().await.unwrap().holder.unwrap();
+        assert_eq!(shown.label.as_deref(), Some("a [2J lock: b"));
+        let error = lock.acquire().await.unwrap_err();
+        assert!(error.to_string().contains("held by a [2J lock: b for "), "{error}");
+    });
+}
+
 /// Writes to a deleted file would be answered as before, but no other process would see them.
 #[cfg(unix)]
 pub(crate) fn a_file_that_was_deleted_holds_nothing() {

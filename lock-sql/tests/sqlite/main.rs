@@ -39,6 +39,7 @@ rules! {
         a_lease_that_has_ended_is_not_brought_back,
         a_token_ahead_of_the_clock_is_followed,
         a_holder_is_told_that_it_was_revoked_in_either_way,
+        a_label_is_shown_in_one_line,
     }
     #[cfg(target_os = "linux")]
     index {

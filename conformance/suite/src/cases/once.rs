@@ -27,6 +27,7 @@ pub(crate) const CASES: &[Case] = &[
     case!(a_run_near_its_slots_end_does_not_keep_the_next, [B35]),
     case!(a_completion_that_is_dropped_keeps_the_slot, [B1, B35]),
     case!(a_kept_slot_can_be_broken, [B9, B35]),
+    case!(a_slot_that_is_kept_or_run_is_told_apart, [B35]),
 ];
 
 /// How much later than its slot a run begins at most that waits for it: its lease ends later by the two calls of the last
@@ -62,7 +63,7 @@ impl Slot {
         let mut clock = ServerClock::of(s, &s.client().await);
         let began = clock.now().await;
         let offset = micros(began.rem_euclid(length_of(length)));
-        let period = Period::every(length).and_then(|period| period.at_offset(offset));
+        let period = Period::every(length).and_then(|period| period.with_offset(offset));
         (Slot { period: period.expect("shorter than the period"), began }, clock)
     }
 
@@ -325,9 +326,27 @@ async fn a_kept_slot_can_be_broken(s: Setting, _: ToldTime) {
     let once = slot.lock_by(&s, &client, &name);
     assert_eq!(completed(taken(&once).await).await, Completion::Kept);
     assert!(is_taken(&once).await, "not even this client can run again");
-    let holder = lock.inspect().answered().await.holder.expect("the slot is kept");
-    assert_eq!(lock.revoke(&holder.owner, When::Now).answered().await, Revoked::Free);
-    let again = taken(&once).await;
-    slot.still_lasts(&mut clock).await;
-    assert_eq!(again.release().await, Ending::Released);
+    // No holder is left that would have to be told: it is free at once in any case.
+    for when in [When::Now, When::HoldersDeadline] {
+        let holder = lock.inspect().answered().await.holder.expect("the slot is kept");
+        assert_eq!(lock.revoke(&holder.owner, when).answered().await, Revoked::Free, "{when:?}");
+        assert_eq!(lock.revoke(&holder.owner, when).answered().await, Revoked::NotHeld, "{when:?}");
+        let again = taken(&once).await;
+        slot.still_lasts(&mut clock).await;
+        assert_eq!(completed(again).await, Completion::Kept);
+    }
+}
+
+async fn a_slot_that_is_kept_or_run_is_told_apart(s: Setting, _: ToldTime) {
+    let (name, client) = (s.name(), s.client().await);
+    let (slot, _clock) = Slot::beginning(&s, ms(60_000)).await;
+    let lock = s.lock(&client, &name).label("done: no such thing").build().expect("fine terms");
+    let run = taken(&lock.clone().once_per(slot.period).expect("fine terms")).await;
+    let shown = async || lock.inspect().answered().await.holder.expect("it is held");
+    let running = shown().await;
+    assert!(!running.is_done(), "{running:?}");
+    assert_eq!(completed(run).await, Completion::Kept);
+    let kept = shown().await;
+    assert!(kept.is_done(), "{kept:?}");
+    assert!(kept.to_string().starts_with("done by "), "{kept}");
 }

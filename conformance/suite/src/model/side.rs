@@ -209,6 +209,7 @@ impl Side {
             Renewal::Held { valid_for, .. } => Said::Held { left: valid_for },
             Renewal::Lost(cause) => {
                 let holder = self.holder(slot.name).await?.holder.and_then(|entry| entry.label);
+                let holder = holder.map(|label| label.to_string());
                 Said::Lost { cause, holder }
             }
         }))
@@ -228,7 +229,7 @@ impl Side {
     async fn holder(&mut self, name: usize) -> Result<Inspection> {
         let inspection = self.clients[0].driver().inspect(&self.names[name], PATIENCE).await?;
         if let Some(Entry { owner, label: Some(label), .. }) = &inspection.holder {
-            self.shown[name].insert(label.clone(), owner.clone());
+            self.shown[name].insert(label.to_string(), owner.clone());
         }
         Ok(inspection)
     }
@@ -236,7 +237,7 @@ impl Side {
     async fn inspect(&mut self, name: usize) -> Result<Said> {
         let Inspection { holder, waiters, .. } = self.holder(name).await?;
         let holder = holder.map(|Entry { label, token, expires_in, .. }| Shown {
-            label,
+            label: label.map(|label| label.to_string()),
             has_last_token: token.map(|token| Some(token) == self.tokens[name]),
             left: expires_in,
         });
@@ -245,11 +246,11 @@ impl Side {
 
     async fn revoke(&mut self, name: usize, which_holder: Holder, when: When) -> Result<Option<Said>> {
         let present = self.holder(name).await?.holder;
-        let label = present.as_ref().and_then(|entry| entry.label.clone());
+        let label = present.as_ref().and_then(|entry| entry.label.as_deref());
         let holder = match which_holder {
             Holder::Present => present.map(|entry| entry.owner),
             Holder::Earlier => {
-                let mut earlier = self.shown[name].iter().filter(|(of, _)| Some(*of) != label.as_ref());
+                let mut earlier = self.shown[name].iter().filter(|(of, _)| Some(of.as_str()) != label);
                 earlier.next().map(|(_, owner)| owner.clone())
             }
         };

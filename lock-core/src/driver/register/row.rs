@@ -31,7 +31,7 @@ pub struct Row {
     pub(super) since: Option<i64>,
     /// The last owner from which the lock was revoked.
     pub(super) revoked: Option<String>,
-    pub(super) label: String,
+    pub(super) label: Label,
 }
 
 /// What a write has done to the lock.
@@ -140,7 +140,7 @@ impl Row {
         deadline: i64,
     ) -> Row {
         let (token, revoked) = last.map_or((0, None), |(row, mark)| (row.token(mark), row.revoked.clone()));
-        let (owner, label, until) = (owner.to_string(), label.to_string(), Some(deadline));
+        let (owner, label, until) = (owner.to_string(), label.clone(), Some(deadline));
         Row { change: Change::Granted, owner, lease, least: 0, until, token, since: None, revoked, label }
     }
 
@@ -166,7 +166,7 @@ impl Row {
 
     /// Returns what stands in this holder's place. The row has no deadline: it ends when that holder's lease would have.
     pub(super) fn revoked(&self, mark: &Mark, by: Owner, label: &Label, when: When) -> Row {
-        let (owner, label) = (by.to_string(), label.to_string());
+        let (owner, label) = (by.to_string(), label.clone());
         let revoked = match self.change {
             // The first holder is the one that may still rely on the lock and has to be told.
             Change::Revoked(_) => self.revoked.clone(),
@@ -181,7 +181,7 @@ impl Row {
 
     /// Returns what every later row keeps.
     fn next(&self, mark: &Mark, change: Change) -> Row {
-        let (owner, label, revoked) = (String::new(), String::new(), self.revoked.clone());
+        let (owner, label, revoked) = (String::new(), Label::new(""), self.revoked.clone());
         let token = self.token(mark);
         Row { change, owner, lease: 0, least: 0, until: None, token, since: None, revoked, label }
     }

@@ -8,6 +8,7 @@ use std::str::FromStr;
 use super::row::{Change, Row};
 use crate::driver::When;
 use crate::error::{Error, Result};
+use crate::owner::Label;
 
 const VERSION: &str = "lock1";
 /// What stands for a field that there is not.
@@ -49,7 +50,7 @@ fn row(text: &str) -> Option<Row> {
         token: token.parse().ok()?,
         since: optional(since)?,
         revoked: optional(revoked)?,
-        label: label.to_owned(),
+        label: Label::read(label),
     })
 }
 

@@ -127,7 +127,7 @@ impl Queues {
     ) -> Inspection {
         let entry = |place: &Place| {
             let mut entry = Entry::new(place.shown());
-            entry.label = Some(place.label.as_str().to_owned());
+            entry.label = Some(place.label.clone());
             entry.token = Some(token(place.revision));
             entry.since = Some(now.since(place.since));
             entry.expires_in = Some(ends(place.kept_by).since(now));
