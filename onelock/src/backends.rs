@@ -98,13 +98,13 @@ struct Backend {
 }
 
 impl Backend {
-    /// Returns `redis://, rediss://`.
+    /// Returns its first scheme, which has no extras: `redis://`.
     fn shown(&self) -> String {
-        format!("{}://", self.schemes.join("://, "))
+        format!("{}://", self.schemes[0])
     }
 }
 
-/// Says which schemes this build knows, and which features add the others.
+/// Says which kinds of servers this build knows, and which features add the others.
 fn there_are() -> String {
     let (built_in, others): (Vec<_>, Vec<_>) = BACKENDS.iter().partition(|backend| backend.is_built_in);
     let others = others.iter().map(|other| format!("{} (feature \"{}\")", other.shown(), other.feature));
@@ -112,7 +112,7 @@ fn there_are() -> String {
         true => "no backend is built in".to_owned(),
         false => {
             let shown: Vec<String> = built_in.into_iter().map(Backend::shown).collect();
-            format!("there are: {}", shown.join(", "))
+            format!("there are {}, and variants of these", shown.join(", "))
         }
     };
     let others: Vec<String> = others.collect();
@@ -125,13 +125,75 @@ fn there_are() -> String {
 /// The error for an unknown scheme. It shows the scheme only if it looks like one, and no other part of the URL: any
 /// other part may contain a password.
 fn unknown(scheme: &str) -> Error {
-    let there_are = there_are();
-    let plausible = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
-    Error::invalid(match scheme {
-        "" => format!("the URL does not begin with a scheme; {there_are}"),
-        scheme if scheme.chars().all(plausible) => {
-            format!("no backend has the scheme {scheme}://; {there_are}")
-        }
-        _ => format!("no backend has the scheme of this URL; {there_are}"),
+    let is_plausible = scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+    Error::invalid(match (before_the_url(scheme), meant(scheme)) {
+        (Some(before), _) => format!("the URL begins with {before}, which is no part of it: leave that out"),
+        _ if scheme.is_empty() => format!("the URL does not begin with a scheme; {}", there_are()),
+        _ if !is_plausible => format!("no backend has the scheme of this URL; {}", there_are()),
+        (_, Some(meant)) => format!("no backend has the scheme {scheme}://; did you mean {meant}://?"),
+        (_, None) => format!("no backend has the scheme {scheme}://; {}", there_are()),
     })
+}
+
+/// Returns what stands before a known scheme.
+fn before_the_url(scheme: &str) -> Option<&'static str> {
+    let before =
+        SCHEMES.iter().filter_map(|known| scheme.strip_suffix(known)).min_by_key(|before| before.len())?;
+    match before.chars().next()? {
+        _ if before.contains('=') => Some("a name and `=`"),
+        '"' | '\'' | '`' => Some("a quotation mark"),
+        '\u{feff}' => Some("a byte order mark"),
+        c if c.is_whitespace() => Some("a blank"),
+        _ => None,
+    }
+}
+
+/// Returns the scheme that is probably meant: what other programs call it, or one that differs in two letters at most.
+fn meant(scheme: &str) -> Option<&'static str> {
+    let other = OTHER_NAMES.iter().find(|(other, _)| *other == scheme).map(|(_, ours)| *ours);
+    let near = || {
+        let all = SCHEMES.iter().map(|known| (distance(scheme, known), *known));
+        let (distance, nearest) = all.min_by_key(|(distance, _)| *distance)?;
+        (distance <= 2 && distance * 2 < scheme.len()).then_some(nearest)
+    };
+    other.or_else(near)
+}
+
+/// What other programs and libraries call the schemes.
+const OTHER_NAMES: &[(&str, &str)] = &[
+    ("pg", "postgres"),
+    ("pgsql", "postgres"),
+    ("psql", "postgres"),
+    ("maria", "mariadb"),
+    ("mongo", "mongodb"),
+    ("zookeeper", "zk"),
+    ("zookeepers", "zks"),
+    ("sentinel", "redis+sentinel"),
+    ("redis-sentinel", "redis+sentinel"),
+    ("rediss-sentinel", "rediss+sentinel"),
+    ("cluster", "redis+cluster"),
+    ("redis-cluster", "redis+cluster"),
+    ("rediss-cluster", "rediss+cluster"),
+    ("redis-socket", "redis+unix"),
+    ("redis+socket", "redis+unix"),
+    ("redis+tls", "rediss"),
+    ("redis+ssl", "rediss"),
+    ("file", "sqlite"),
+    ("http", "etcd"),
+    ("https", "etcds"),
+    ("mem", "memory"),
+];
+
+/// Returns how many letters have to be put in, taken out or changed to make `b` of `a` (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for (i, a) in a.chars().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, b) in b.iter().enumerate() {
+            row.push((last[j] + usize::from(a != *b)).min(last[j + 1] + 1).min(row[j] + 1));
+        }
+        last = row;
+    }
+    last[b.len()]
 }

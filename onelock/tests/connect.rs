@@ -3,22 +3,8 @@
 use lock_conformance::timing::still_held;
 use onelock::{Error, ErrorKind};
 
-const SCHEMES: [&str; 14] = [
-    "memory",
-    "memory+queue",
-    "memory+register",
-    "redis",
-    "rediss",
-    "redis+sentinel",
-    "redis+unix",
-    "unix",
-    "valkey",
-    "mysql",
-    "mariadb",
-    "postgres",
-    "postgresql",
-    "sqlite",
-];
+const SCHEMES: [&str; 9] =
+    ["memory", "redis", "redlock", "mysql", "postgres", "mongodb", "etcd", "zk", "sqlite"];
 
 async fn refused(url: &str) -> Error {
     onelock::connect(url).await.expect_err(url)
@@ -146,16 +132,52 @@ async fn an_unknown_scheme_is_told_what_is_built_in_and_which_feature_adds_the_r
     let (there_are, missing) =
         error.message().split_once("not built into this program: ").unwrap_or((error.message(), ""));
     for (scheme, feature, built_in) in [
-        ("memory+queue://", "memory", cfg!(feature = "memory")),
-        ("valkey://", "redis", cfg!(feature = "redis")),
-        ("mariadb://", "mysql", cfg!(feature = "mysql")),
-        ("postgresql://", "postgres", cfg!(feature = "postgres")),
+        ("memory://", "memory", cfg!(feature = "memory")),
+        ("redis://", "redis", cfg!(feature = "redis")),
+        ("mysql://", "mysql", cfg!(feature = "mysql")),
+        ("postgres://", "postgres", cfg!(feature = "postgres")),
         ("sqlite://", "sqlite", cfg!(feature = "sqlite")),
-        ("zks://", "zk", cfg!(feature = "zk")),
+        ("zk://", "zk", cfg!(feature = "zk")),
     ] {
         assert_eq!(there_are.contains(scheme), built_in, "{error}");
         assert_eq!(missing.contains(scheme), !built_in, "{error}");
         assert_eq!(missing.contains(&format!("(feature \"{feature}\")")), !built_in, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_scheme_that_is_nearly_right_is_told_which_was_meant() {
+    for (url, meant) in [
+        ("postgre://u:hunter2@h/d", "postgres://"),
+        ("reddis://u:hunter2@h", "redis://"),
+        ("redis+sentinal://h", "redis+sentinel://"),
+        ("pgsql://h/d", "postgres://"),
+        ("mongo://h/d", "mongodb://"),
+        ("zookeeper://h", "zk://"),
+        ("https://h:2379", "etcds://"),
+        ("sqlite3:///f", "sqlite://"),
+    ] {
+        let error = refused(url).await;
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{url}: {error}");
+        assert!(error.message().ends_with(&format!("did you mean {meant}?")), "{url}: {error}");
+        assert!(!format!("{error:?}").contains("hunter2"), "{url}: {error:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_stands_before_a_url_is_named() {
+    for (url, before) in [
+        ("\"redis://u:hunter2@h\"", "a quotation mark"),
+        ("'postgres://u:hunter2@h/d'", "a quotation mark"),
+        ("\u{feff}redis://h", "a byte order mark"),
+        (" redis://h", "a blank"),
+        ("LOCK_URL=redis://u:hunter2@h", "a name and `=`"),
+        ("LOCK_URL=\"redis://h\"", "a name and `=`"),
+    ] {
+        let error = refused(url).await;
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{url}: {error}");
+        assert!(error.message().contains(before), "{url}: {error}");
+        assert!(!format!("{error:?}").contains("hunter2"), "{url}: {error:?}");
     }
 }
 
