@@ -61,7 +61,7 @@ Without --on, --on-file and $LOCK_URL, the locks are in a SQLite file in your st
 on this machine.
 
 Exit status: see the help of each command. All commands use: 64 bad usage, 69 the server can't be reached or refuses the
-request, 73 the answer can't be written to stdout. If stderr can't be written, the exit status stays the same.";
+request, 73 the answer can't be written to stdout or is not read for 5 s. If stderr can't be written, the exit status stays the same.";
 
 /// Shows the holder of a lock, and the waiters.
 #[derive(Debug, clap::Args)]
@@ -115,7 +115,8 @@ pub(crate) struct Watch {
 ///
 /// The holder is told within a second if the server pushes notifications, and otherwise (MySQL, SQLite, a standalone
 /// MongoDB) at its next renewal. The name becomes free when the holder's work has ended, and at the latest when its
-/// lease ends. No other holder runs before that.
+/// lease ends. No other holder runs before that. Work of --once-per that is done has no holder: the name is free at once,
+/// and the work can be done again in its slot.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit status: 0 broken, 1 no client held it, 64 without --yes, 69 the server can't be reached."

@@ -1,10 +1,14 @@
 //! The commands that change something on a server, and require `--yes`: `break` and `init`. Also `schema`, which shows
 //! what `init` would do.
 
+use std::time::Duration;
+
+use onelock::driver::HumanDuration;
 use onelock::{Entry, Label, Options, Revoked, When};
 
 use crate::args::{Break, Init, Schema};
 use crate::exit::{Exit, Failure};
+use crate::look::millis;
 use crate::print;
 
 /// No client held the lock that was to be broken.
@@ -13,7 +17,7 @@ const NOTHING_TO_BREAK: Exit = Exit::Status(1);
 impl Break {
     pub(crate) async fn carry_out(self) -> Result<Exit, Failure> {
         let label = self.label.clone().unwrap_or_else(|| Label::of_program("break".as_ref()).to_string());
-        let client = self.server.open(Options::default().label(&label)).await?;
+        let client = self.server.open(Options::default().label(label)).await?;
         let lock = client.lock(self.name.as_str()).build()?;
         let name = self.name.as_str();
         let Some(holder) = lock.inspect().await?.holder else {
@@ -37,11 +41,15 @@ impl Break {
                 return Ok(NOTHING_TO_BREAK);
             }
             Revoked::FreeIn(left) => {
+                let left = HumanDuration(Duration::from_millis(millis(left)));
                 print::line(format!(
-                    "{name:?} is broken; it becomes free when its holder has stopped, in {left:.1?} at the latest; it was \
+                    "{name:?} is broken; it becomes free when its holder has stopped, in {left} at the latest; it was \
                      {holder}"
                 ))?;
             }
+            Revoked::Free if holder.is_done() => print::line(format!(
+                "{name:?} is broken and free: the work can be done again in its slot; it was {holder}"
+            ))?,
             Revoked::Free => print::line(format!(
                 "{name:?} is broken and free; it was {holder}; this holder may run until it is told, or until its next \
                  renewal"

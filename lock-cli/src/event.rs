@@ -1,6 +1,6 @@
 //! What happens to a lock that this program waits for or holds, for a program that reads it line by line.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use onelock::{Entry, FencingToken, LossReason, Name, Options};
@@ -30,6 +30,8 @@ pub(crate) enum Event<'a> {
     GoesOn { survivor: Survivor },
     /// The lock was held until its release.
     Released,
+    /// The work is done, and the lock is kept to the end of its slot.
+    Kept,
     /// The call has failed.
     Failed { status: i32, message: &'a str },
 }
@@ -72,6 +74,7 @@ impl Event<'_> {
                 "reason": survivor.why.as_str(),
             }),
             Event::Released => json!({ "event": "released" }),
+            Event::Kept => json!({ "event": "kept" }),
             Event::Failed { status, message } => {
                 json!({ "event": "failed", "status": status, "message": message })
             }
@@ -92,6 +95,7 @@ impl Event<'_> {
                 format!("goes_on pid={} reason={}", survivor.found.pid, survivor.why.as_str())
             }
             Event::Released => "released".to_owned(),
+            Event::Kept => "kept".to_owned(),
             Event::Failed { status, message } => {
                 format!("failed status={status} message={}", one_line(message))
             }
@@ -103,22 +107,50 @@ fn one_line(text: &str) -> String {
     text.replace(|c: char| c.is_control(), " ")
 }
 
-/// Adds to `options` that `tell` is called when a renewal fails, and when one succeeds after that.
+/// Adds to `options` that `tell` is called when a renewal fails otherwise than the last one, and when one succeeds after
+/// that.
 pub(crate) fn with_troubles(options: Options, tell: impl Fn(Event<'_>) + Send + Sync + 'static) -> Options {
-    let in_trouble = AtomicBool::new(false);
-    options.observer(move |event| match event {
-        onelock::Event::Trouble { operation: "renew", error, .. } => {
-            in_trouble.store(true, Ordering::Relaxed);
-            tell(Event::Trouble { error: &error.to_string() });
+    let told = Mutex::new(None::<String>);
+    options.observer(move |event| {
+        let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+        match event {
+            onelock::Event::Trouble { operation: "renew", error, .. } => {
+                let error = error.to_string();
+                if told.as_ref() != Some(&error) {
+                    tell(Event::Trouble { error: &error });
+                }
+                *told = Some(error);
+            }
+            onelock::Event::Renewed { .. } if told.take().is_some() => tell(Event::Renewed),
+            _ => {}
         }
-        onelock::Event::Renewed { .. } if in_trouble.swap(false, Ordering::Relaxed) => tell(Event::Renewed),
-        _ => {}
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn equal_troubles_are_told_once() -> onelock::Result<()> {
+        let (sender, told) = std::sync::mpsc::channel();
+        let tell = move |event: Event<'_>| sender.send(event.words()).unwrap_or_default();
+        let server = onelock::memory::Memory::new();
+        let client = server.client_with(with_troubles(Options::default(), tell)).await?;
+        let guard = client.lock("report").build()?.acquire().await?;
+        for _ in 0..2 {
+            server.disconnect();
+            tokio::time::sleep(Duration::from_secs(15)).await;
+            server.reconnect();
+            tokio::time::sleep(Duration::from_secs(10)).await;
+        }
+        drop(guard);
+        let told: Vec<String> = told.try_iter().collect();
+        assert_eq!(told.len(), 4, "{told:?}");
+        assert!(told[0].starts_with("trouble error=") && told[0] == told[2], "{told:?}");
+        assert!(told[1] == "renewed" && told[3] == "renewed", "{told:?}");
+        Ok(())
+    }
 
     #[test]
     fn an_event_is_one_line() {

@@ -11,15 +11,13 @@ use crate::event::{Event, with_troubles};
 use crate::exit::{Exit, Failure};
 use crate::input::Input;
 use crate::os::{Signal, Signals};
-use crate::print::{self, Lines};
+use crate::print::Lines;
 use crate::run::release::{self, Release};
 
 impl Hold {
     /// Returns when the lock is released or lost, or with the failure.
     pub(crate) async fn carry_out(self) -> Result<Exit, Failure> {
-        let lines = Lines::of_stdout();
-        let outcome = self.on_server(&lines).await;
-        lines.finish();
+        let outcome = self.on_server(&Lines::of_stdout()).await;
         outcome.or_else(|failure| failure.unless_quiet(self.terms.voice()))
     }
 
@@ -52,13 +50,27 @@ impl Hold {
             end = ends.next() => return end.of_the_wait(),
             guard = acquisition.acquire(&lock, &server) => guard?,
         };
-        // Not by `lines`: a call whose answer can't be written has failed.
-        print::line(self.line(Event::Held { token: guard.token(), valid_for: guard.valid_for() }))?;
+        let held = self.line(Event::Held { token: guard.token(), valid_for: guard.valid_for() });
         tokio::select! {
             biased;
             reason = guard.lost() => self.end_lost(guard, lock.ttl(), reason, acquisition, lines, ends).await,
             _ = ends.next() => self.end_held(guard, acquisition, lines, &mut ends.signals).await,
+            untold = untold(lines, held) => self.give_back(guard, untold, acquisition, lines, &mut ends.signals).await,
         }
+    }
+
+    /// Releases a lock that its user doesn't know of. Its user may still read that it is held: then it also reads that
+    /// it was released.
+    async fn give_back(
+        &self,
+        guard: Guard,
+        untold: Failure,
+        acquisition: &Acquisition<'_>,
+        lines: &Lines,
+        signals: &mut Signals,
+    ) -> Result<Exit, Failure> {
+        let _: Result<Exit, Failure> = self.end_held(guard, acquisition, lines, signals).await;
+        Err(untold)
     }
 
     async fn end_held(
@@ -69,7 +81,7 @@ impl Hold {
         signals: &mut Signals,
     ) -> Result<Exit, Failure> {
         match release::release(guard, None, acquisition.clock(), signals).await {
-            Release::InTime | Release::Signalled(_) => {
+            Release::InTime | Release::Kept | Release::Signalled(_) => {
                 lines.say(self.line(Event::Released));
                 Ok(Exit::Status(0))
             }
@@ -115,6 +127,14 @@ impl Hold {
 
     fn line(&self, event: Event<'_>) -> String {
         if self.json { event.json(&self.terms.name) } else { event.words() }
+    }
+}
+
+/// Tells that the lock is held. Returns only if that can't be told.
+async fn untold(lines: &Lines, held: String) -> Failure {
+    match lines.tell(held).await {
+        Ok(()) => std::future::pending().await,
+        Err(untold) => untold,
     }
 }
 

@@ -12,8 +12,8 @@ impl List {
         let client = self.server.open(Options::default()).await?;
         for (name, inspection) in client.list(&self.prefix).await? {
             match self.json {
-                true => print::line(status_json(name.as_str(), &inspection))?,
-                false => print::line(text(&name, &inspection))?,
+                true => print::page(status_json(name.as_str(), &inspection))?,
+                false => print::page(text(&name, &inspection))?,
             }
         }
         Ok(Exit::Status(0))

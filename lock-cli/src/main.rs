@@ -28,10 +28,12 @@ use exit::{About, Exit, Failure};
 
 fn main() {
     os::outlive_full_files();
+    print::note_panics();
     let exit = carry_out().unwrap_or_else(|failure| {
         print::note(&failure);
         failure.exit()
     });
+    print::finish();
     std::process::exit(exit.code());
 }
 

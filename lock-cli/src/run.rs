@@ -17,6 +17,7 @@ use crate::args::{Run, Voice};
 use crate::child::{self, Ended, Margins, Outcome, Remark};
 use crate::event::{Event, with_troubles};
 use crate::exit::{Exit, Failure};
+use crate::look::millis;
 use crate::os::{Daemons, Process, ServiceManager, Signals, Survivor};
 use crate::print::{self, Lines};
 
@@ -28,18 +29,14 @@ impl Run {
     pub(crate) async fn carry_out(self) -> Result<Exit, Failure> {
         let lines = self.json.then(Lines::of_stderr);
         let outcome = self.told_by(lines.as_ref()).await;
-        let outcome = match (outcome, &lines) {
+        match (outcome, &lines) {
             (Err(failure), Some(lines)) => {
                 let (exit, message) = (failure.exit(), failure.to_string());
                 lines.say(Event::Failed { status: exit.code(), message: &message }.json(&self.name));
                 Ok(exit)
             }
             (outcome, _) => outcome.or_else(|failure| failure.unless_quiet(self.voice())),
-        };
-        if let Some(lines) = lines {
-            lines.finish();
         }
-        outcome
     }
 
     async fn told_by(&self, lines: Option<&Lines>) -> Result<Exit, Failure> {
@@ -86,6 +83,7 @@ impl Run {
         };
         let granted = clock.now();
         self.tell_grant(&guard, &server, granted.since(began), lines);
+        print::messages_written().await;
         let variables = [
             ("LOCK_NAME", self.name.to_string()),
             ("LOCK_TOKEN", guard.token().to_string()),
@@ -183,7 +181,8 @@ impl Run {
             lines.say(Event::Held { token, valid_for: guard.valid_for() }.json(&self.name));
         }
         if self.voice() == Voice::Verbose {
-            print::note(format!("acquired {name:?} on {server} with token {token} after {waited:.1?}"));
+            let waited = HumanDuration(Duration::from_millis(millis(waited)));
+            print::note(format!("acquired {name:?} on {server} with token {token} after {waited}"));
         }
     }
 
@@ -211,7 +210,7 @@ impl Run {
     /// Returns what the call asks for: `lock` itself, or once per period.
     fn asked(&self, lock: Lock) -> Result<Asked, Failure> {
         let Some(length) = self.once_per else { return Ok(Asked::Lock(lock)) };
-        let period = Period::every(length)?.at_offset(self.at_offset.unwrap_or_default())?;
+        let period = Period::every(length)?.with_offset(self.at_offset.unwrap_or_default())?;
         Ok(Asked::OncePer(lock.clone().once_per(period)?, lock))
     }
 
@@ -219,7 +218,7 @@ impl Run {
         let lost = |what: String| Err(Failure::new(Exit::Lost, what));
         let name = &self.name;
         match (ended, release) {
-            (Ended::ByItself(exit), Release::InTime) => Ok(exit),
+            (Ended::ByItself(exit), Release::InTime | Release::Kept) => Ok(exit),
             // The signal came after the command had ended by itself, while the lock was kept for --min-hold.
             (Ended::ByItself(_), Release::Signalled(signal)) => Ok(Exit::Signal(signal)),
             (Ended::ByItself(_), Release::TooLate) => lost(format!(
@@ -244,7 +243,7 @@ impl Run {
     fn options(&self, lines: Option<&Lines>) -> Options {
         // How other clients see this holder.
         let label = self.label.clone().unwrap_or_else(|| Label::of_program(&self.command()[0]).to_string());
-        let options = Options::default().label(&label);
+        let options = Options::default().label(label);
         match lines.cloned() {
             Some(lines) => {
                 let name = self.name.clone();
@@ -276,6 +275,7 @@ fn last_event(ended: Ended, release: Release) -> Event<'static> {
     match (ended, release) {
         (Ended::Terminated(reason) | Ended::Killed(reason), _) => Event::Lost { reason },
         (Ended::ByItself(_), Release::TooLate) => Event::Lost { reason: LossReason::Expired },
+        (Ended::ByItself(_), Release::Kept) => Event::Kept,
         (Ended::ByItself(_), Release::InTime | Release::Signalled(_)) => Event::Released,
     }
 }

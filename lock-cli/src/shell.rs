@@ -10,7 +10,7 @@ impl Completions {
     pub(crate) fn carry_out(self) -> Result<Exit, Failure> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Args::command(), "lock", &mut script);
-        print::all(&script)?;
+        print::page(String::from_utf8_lossy(&script).trim_end())?;
         Ok(Exit::Status(0))
     }
 }
@@ -31,7 +31,7 @@ impl Man {
             of_verb.render_options_section(&mut page)?;
             of_verb.render_extra_section(&mut page)?;
         }
-        print::all(&page)?;
+        print::page(String::from_utf8_lossy(&page).trim_end())?;
         Ok(Exit::Status(0))
     }
 }

@@ -24,7 +24,7 @@ impl Terms {
     /// Returns the options of the client. Without a label, the holder is shown as this `command` of `lock`.
     pub(crate) fn options(&self, command: &str) -> Options {
         let label = self.label.clone().unwrap_or_else(|| Label::of_program(command.as_ref()).to_string());
-        Options::default().label(&label)
+        Options::default().label(label)
     }
 
     /// Builds the lock. `wait` is what is left of the wait.

@@ -42,7 +42,7 @@ impl Watch {
                     trouble = None;
                     let seen = Holder::of(&inspection);
                     if shown.as_ref() != Some(&seen)
-                        && let Err(failure) = self.tell(&inspection)
+                        && let Err(failure) = self.tell(&inspection).await
                     {
                         return failure;
                     }
@@ -61,18 +61,18 @@ impl Watch {
         }
     }
 
-    fn tell(&self, inspection: &Inspection) -> Result<(), Failure> {
-        if self.json {
-            return print::line(status_json(self.name.as_str(), inspection));
-        }
+    /// Tells a change. While its reader doesn't read, it looks no more: the reader then gets the latest change.
+    async fn tell(&self, inspection: &Inspection) -> Result<(), Failure> {
         let name = self.name.as_str();
-        match &inspection.holder {
-            Some(holder) => {
+        print::change(match (&inspection.holder, self.json) {
+            (_, true) => status_json(name, inspection).to_string(),
+            (Some(holder), false) => {
                 let token = holder.token.map_or(String::new(), |token| format!(", token {token}"));
-                print::line(format!("{name:?} is {holder}{token}"))
+                format!("{name:?} is {holder}{token}")
             }
-            None => print::line(format!("{name:?} is free")),
-        }
+            (None, false) => format!("{name:?} is free"),
+        })
+        .await
     }
 }
 

@@ -204,7 +204,7 @@ impl Label {
     /// out.
     pub fn of_program(program: &OsStr) -> Label {
         let program = Path::new(program).file_name().unwrap_or(program).to_string_lossy();
-        Label::new(&format!("{}@{} pid {} {program}", os::user(), os::host(), std::process::id()))
+        Label::new(format!("{}@{} pid {} {program}", os::user(), os::host(), std::process::id()))
     }
 
     /// Returns the label's text.

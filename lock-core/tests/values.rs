@@ -128,7 +128,7 @@ fn a_label_names_the_program_without_its_path() {
     let rest = format!(" pid {} night job", std::process::id());
     assert!(label.as_str().contains('@') && label.as_str().ends_with(&rest), "{label}");
     assert!(Label::of_this_process().as_str().starts_with(label.as_str().strip_suffix("night job").unwrap()));
-    assert_eq!(Label::new(&"x".repeat(MAX_LABEL + 1)).as_str().len(), MAX_LABEL);
+    assert_eq!(Label::new("x".repeat(MAX_LABEL + 1)).as_str().len(), MAX_LABEL);
     assert_eq!(MAX_LABEL, 255);
 }
 

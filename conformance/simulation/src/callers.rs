@@ -93,7 +93,7 @@ impl Caller {
 
     fn lock(&self, call: CallId, plan: &Plan) -> Lock {
         let terms = plan.terms;
-        let mut lock = self.client.lock(NAMES[plan.lock]).ttl(terms.ttl).label(&call.to_string());
+        let mut lock = self.client.lock(NAMES[plan.lock]).ttl(terms.ttl).label(call.to_string());
         if terms.fixed {
             lock = lock.fixed_lease();
         }

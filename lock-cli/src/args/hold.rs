@@ -17,10 +17,11 @@ pub(crate) struct Hold {
 const HELP: &str = "\
 Lines on stdout, which with --json are objects with the same fields and the lock's name:
   held token=N valid_ms=N   the lock is acquired, and certain for so long without a renewal
-  trouble error=TEXT        a renewal failed and is repeated; the lock is still held
+  trouble error=TEXT        a renewal failed and is repeated; the lock is still held; not repeated if the text is equal
   renewed                   the first renewal that succeeded after such trouble
   lost reason=WORD          the lock is lost, and the command ends: stop what you do under it
   released                  the lock was held until its release
+If stdout is not read, the lock is renewed all the same; but if held can't be told within 5 s, the lock is released.
 While the lock is waited for, stderr says so (--quiet). With --json, stdout says it, in objects of the event waiting.
 
 Exit status:
@@ -30,6 +31,7 @@ Exit status:
   128+n  signal n ended the wait for the lock
   75     not acquired: another client held the lock (-E sets another status)
   69     the server can't be reached or refuses the request
+  73     the lock was acquired, but stdout can't be written or is not read; it is released
   64     bad usage, name, duration or URL; or stdin was closed before the lock was acquired
 
 The lock is held at most as long as the program that started this command lives, because its end of the pipe is closed

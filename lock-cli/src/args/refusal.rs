@@ -1,5 +1,7 @@
 //! Arguments that start no command: a mistake, or a request for help.
 
+mod elsewhere;
+
 use std::env;
 
 use clap::CommandFactory;
@@ -20,6 +22,9 @@ impl Refusal {
         quote_no_url(&mut error);
         if let Some(hint) = hint {
             error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
+            // What only looks similar would be a second, worse hint.
+            error.insert(ContextKind::SuggestedArg, ContextValue::None);
+            error.insert(ContextKind::SuggestedSubcommand, ContextValue::None);
         }
         Refusal(error)
     }
@@ -33,7 +38,7 @@ impl Refusal {
             }
             _ => {
                 let complaint = self.0.render().to_string();
-                print::to_stderr(&format!(
+                print::to_stderr(format!(
                     "lock: {}",
                     complaint.strip_prefix("error: ").unwrap_or(&complaint)
                 ));
@@ -73,11 +78,26 @@ fn hint(error: &clap::Error, args: &[String]) -> Option<String> {
     if is_url(word) && !word.starts_with('-') {
         return Some("the server's URL goes after `--on`: lock … --on URL".to_owned());
     }
-    let is_a_word = error.kind() == ErrorKind::UnknownArgument && !word.starts_with('-');
-    let ["run", flags @ ..] = &args.iter().map(String::as_str).collect::<Vec<_>>()[..] else { return None };
-    if !is_a_word {
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    if error.kind() == ErrorKind::InvalidSubcommand {
+        let is_alone = args.last() == Some(&word.as_str());
+        return match elsewhere::verb(word) {
+            Some(hint) => Some(hint.to_owned()),
+            None if is_alone || error.get(ContextKind::SuggestedSubcommand).is_some() => None,
+            // As `consul lock NAME CMD` and `etcdctl lock NAME CMD`.
+            None => Some(format!("to run a command under a lock: lock run --name {word} -- CMD")),
+        };
+    }
+    if error.kind() != ErrorKind::UnknownArgument {
         return None;
     }
+    if word.starts_with('-') {
+        return match (word.as_str(), args.first()) {
+            ("--name", Some(verb)) => Some(format!("the lock's name is no flag there: lock {verb} NAME")),
+            _ => elsewhere::flag(word).map(str::to_owned),
+        };
+    }
+    let ["run", flags @ ..] = &args[..] else { return None };
     let has_name = flags
         .iter()
         .take_while(|arg| **arg != "--")
@@ -127,6 +147,24 @@ mod tests {
         for args in [&["run", "--nmae", "x", "--", "true"][..], &["status", "a", "b"], &["run"]] {
             assert!(!complaint(args).contains("goes after"), "{args:?}: {}", complaint(args));
         }
+        for (args, hint) in [
+            (&["run", "--name", "n", "-n", "--", "true"][..], "--no-wait"),
+            (&["run", "--name", "n", "-w", "30", "--", "true"], "--wait 30s"),
+            (&["run", "--name", "n", "--timeout=30", "--", "true"], "--wait 30s"),
+            (&["run", "--name", "n", "--redis_url", "redis://u:hunter2@h", "--", "true"], "--on URL"),
+            (&["run", "--url=redis://u:hunter2@h", "--name", "n", "--", "true"], "--on URL"),
+            (&["hold", "--name", "n"], "lock hold NAME"),
+            (&["force-unlock", "deploy"], "lock break NAME --yes"),
+            (&["unlock", "deploy"], "lock release NAME"),
+            (&["monitor", "deploy"], "lock watch NAME"),
+            (&["deploy", "./deploy.sh", "now"], "lock run --name deploy -- CMD"),
+            (&["deploy", "--on", "redis://u:hunter2@h", "./deploy.sh"], "lock run --name deploy -- CMD"),
+        ] {
+            let said = complaint(args);
+            assert!(said.contains(hint) && !said.contains("similar"), "{args:?}: {said}");
+            assert!(!said.contains("hunter2"), "{args:?}: {said}");
+        }
+        assert!(complaint(&["stauts", "n"]).contains("'status'"), "what is mistyped is told, too");
         let url = "redis://u:hunter2@h";
         for args in [&["check", url][..], &["run", url, "--", "true"], &["fly", url], &[url]] {
             assert!(!complaint(args).contains("hunter2"), "{args:?}: {}", complaint(args));

@@ -70,6 +70,7 @@ impl Server {
             (None, Some(path)) => Some(first_line(path)?),
             (None, None) => of_environment(env::var_os(URL_VARIABLE))?,
         };
+        let url = url.map(|url| bare(&url).to_owned());
         match &url {
             Some(url) => refuse_memory(url)?,
             None if self.require_server => {
@@ -105,6 +106,17 @@ fn of_environment(variable: Option<OsString>) -> Result<Option<String>, Failure>
         // The value is not shown, because it may contain a password.
         Err(_) => Err(Failure::new(Exit::Usage, format!("${URL_VARIABLE} is not UTF-8"))),
     }
+}
+
+/// Returns the URL without what is around it in files of assignments, and in what was read from such a file by a program
+/// that is no shell: `export LOCK_URL="redis://host"`. None of it can begin or end a URL.
+fn bare(url: &str) -> &str {
+    let url = url.trim_start_matches('\u{feff}').trim();
+    let url = url.strip_prefix("export ").unwrap_or(url).trim_start();
+    let value = url.strip_prefix(URL_VARIABLE).and_then(|rest| rest.trim_start().strip_prefix('='));
+    let url = value.unwrap_or(url).trim();
+    let quoted = |quote| url.strip_prefix(quote)?.strip_suffix(quote);
+    quoted('"').or_else(|| quoted('\'')).unwrap_or(url).trim()
 }
 
 /// Refuses `memory://`, whose locks exist in one process only: no other process would see them.
@@ -191,4 +203,29 @@ fn make(folder: &Path) -> std::io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_around_a_url_is_no_part_of_it() {
+        for around in [
+            "redis://h",
+            "\u{feff}redis://h",
+            " redis://h\r\n",
+            "\"redis://h\"",
+            "'redis://h'",
+            "LOCK_URL=redis://h",
+            "LOCK_URL = 'redis://h'",
+            "\u{feff}export LOCK_URL=\"redis://h\"\n",
+        ] {
+            assert_eq!(bare(around), "redis://h", "{around:?}");
+        }
+        // A part of the URL.
+        for url in ["redis://:a'@h", "\"redis://h", "redis://h?prefix='a'", "OTHER=redis://h"] {
+            assert_eq!(bare(url), url);
+        }
+    }
 }

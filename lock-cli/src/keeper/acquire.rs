@@ -41,7 +41,11 @@ impl Acquire {
             return Err(Failure::new(Exit::System, "the process that has started lock acquire has ended"));
         }
         // If it fails, the channel is closed, and the keeper releases the lock.
-        self.tell(&granted)?;
+        tokio::select! {
+            biased;
+            signal = signals.next() => return Ok(Exit::Signal(signal.number())),
+            told = print::answer(self.answer(&granted)) => told?,
+        }
         write_line(&channel, "").await?;
         Ok(Exit::Status(0))
     }
@@ -57,15 +61,15 @@ impl Acquire {
         }
     }
 
-    fn tell(&self, granted: &Granted) -> Result<(), Failure> {
+    fn answer(&self, granted: &Granted) -> String {
         if self.json {
             let mut answer = granted.to_json();
             answer["event"] = Value::from("held");
             answer["name"] = Value::from(self.terms.name.as_str());
-            return print::line(answer);
+            return answer.to_string();
         }
         let keeper = quoted(&granted.keeper.to_string_lossy());
-        print::line(format!("LOCK_TOKEN={}\nLOCK_KEEPER={keeper}", granted.token))
+        format!("LOCK_TOKEN={}\nLOCK_KEEPER={keeper}", granted.token)
     }
 }
 

@@ -19,6 +19,7 @@ use crate::acquisition::{Acquisition, LAST_REQUESTS, Notice, server};
 use crate::args::{Acquire, Args, Parent, Verb};
 use crate::exit::{Exit, Failure};
 use crate::os::{self, Signals};
+use crate::print;
 
 /// The first argument of this inner call.
 pub(crate) const KEEP: &str = "__keep";
@@ -122,6 +123,7 @@ impl Keeper<'_> {
         }
         drop(front);
         // The last moment in which this process has something of the job's open: its stderr.
+        tokio::task::spawn_blocking(print::finish).await.map_err(io::Error::from)?;
         os::close_stderr()?;
         self.hold(guard, acquisition, &listening, parent, until).await
     }

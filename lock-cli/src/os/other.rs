@@ -103,6 +103,18 @@ pub(crate) fn fail_instead_of_stopping() -> io::Result<()> {
     Ok(())
 }
 
+/// Does nothing: here no signal stops a process that writes to its console.
+pub(crate) fn write_instead_of_stopping() {}
+
+/// What an output has to be to be waited for: anything, because here none refuses what it has no room for.
+pub(crate) trait Descriptor {}
+impl<T> Descriptor for T {}
+
+/// Lets other threads run: there is nothing to wait for.
+pub(crate) fn wait_for_room(_output: &impl Descriptor) {
+    std::thread::yield_now();
+}
+
 /// Returns false: here a read is not known to return at once.
 pub(crate) fn stdin_is_ready() -> bool {
     false

@@ -23,7 +23,7 @@ pub(super) async fn complete(guard: PeriodicGuard, clock: &Clock, signals: &mut 
             completion = &mut completed => return match (completion, signalled) {
                 (Completion::Lost, _) => Release::TooLate,
                 (_, Some((_, signal))) => Release::Signalled(signal),
-                (Completion::Kept, None) => Release::InTime,
+                (Completion::Kept, None) => Release::Kept,
                 (Completion::SlotOver, None) => {
                     print::note(format!("{name:?} is released: the command has taken longer than its slot"));
                     Release::InTime

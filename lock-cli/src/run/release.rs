@@ -18,8 +18,10 @@ pub(crate) const SECOND: Duration = Duration::from_secs(1);
 /// The outcome of the release, or of keeping the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Release {
-    /// The lock was held until its release, or is kept for its slot.
+    /// The lock was held until its release.
     InTime,
+    /// The lock is kept to the end of its slot.
+    Kept,
     /// The lock was lost before, or the server could not be asked whether it was.
     TooLate,
     /// This signal came while the lock was only kept for its shortest time. The lock was released at the end of that

@@ -31,7 +31,7 @@ impl CurrentInfo {
         let mut present = self.write();
         let info = Arc::make_mut(&mut present);
         change(info);
-        info.to_lines();
+        info.clean_texts();
     }
 
     /// Records which server a new connection leads to, because it may be another one than before; `None` if the server
@@ -48,7 +48,7 @@ impl CurrentInfo {
     pub fn learn(&self, server: Option<&str>, describe: impl FnOnce(&Info) -> Info) {
         let mut info = self.write();
         let mut learnt = Info { identity: self.identity(server), ..describe(&info) };
-        learnt.to_lines();
+        learnt.clean_texts();
         *info = Arc::new(learnt);
     }
 

@@ -89,7 +89,7 @@ impl Info {
     }
 
     /// Makes one line of each text, a part of which may be a server's words.
-    pub(super) fn to_lines(&mut self) {
+    pub(super) fn clean_texts(&mut self) {
         let fencing = match &mut self.fencing {
             Fencing::Always => None,
             Fencing::WhileDataIsKept { kept, .. } => Some(kept),

@@ -26,8 +26,8 @@ impl LiveLine {
         loop {
             let seen = Seen::now(lock).await;
             let text = match &seen {
-                Seen::Held(holder) => self.held(holder, clock.now()),
-                Seen::Free | Seen::Unknown(_) => seen.text(),
+                Seen::Held(holder) if !holder.is_done() => self.held(holder, clock.now()),
+                Seen::Held(_) | Seen::Free | Seen::Unknown(_) => seen.text(),
             };
             self.is_shown = true;
             replace(&text);
@@ -48,7 +48,7 @@ impl LiveLine {
 impl Drop for LiveLine {
     fn drop(&mut self) {
         if self.is_shown {
-            print::to_stderr("\r\x1b[K");
+            print::to_stderr("\r\x1b[K".to_owned());
         }
     }
 }
@@ -82,7 +82,7 @@ impl Renewals {
 /// Replaces the line before. Cut to the terminal's width: a longer line would wrap, and its first part would stay.
 fn replace(text: &str) {
     let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(width()).collect();
-    print::to_stderr(&format!("\r{text}\x1b[K"));
+    print::to_stderr_if_idle(format!("\r{text}\x1b[K"));
 }
 
 /// Returns how many characters fit into a line.

@@ -37,7 +37,11 @@ pub(crate) use self::deadline::Deadline;
 pub(crate) use self::detach::{close_stderr, detach};
 pub(crate) use self::room::room_for_a_runtime;
 pub(crate) use self::service::ServiceManager;
-pub(crate) use self::signals::{Signal, Signals, fail_instead_of_stopping, outlive_full_files};
+pub(crate) use self::signals::{
+    Signal, Signals, fail_instead_of_stopping, outlive_full_files, write_instead_of_stopping,
+};
+/// What an output has to be to be waited for.
+pub(crate) use std::os::fd::AsFd as Descriptor;
 
 use self::channel::{CHANNEL, Channel, Order, Report, send_with};
 use self::descendants::{Descendants, Outcome};
@@ -308,4 +312,10 @@ pub(crate) fn stdin_is_ready() -> bool {
     let input = stdin();
     let mut polled = [PollFd::new(&input, PollFlags::IN)];
     poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+}
+
+/// Waits until this output has room for more, or can't be written any more.
+pub(crate) fn wait_for_room(output: &impl Descriptor) {
+    // Fails only for want of memory, and the caller tries again.
+    let _: rustix::io::Result<usize> = poll(&mut [PollFd::new(output, PollFlags::OUT)], None);
 }

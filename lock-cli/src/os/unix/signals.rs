@@ -71,6 +71,13 @@ pub(crate) fn fail_instead_of_stopping() -> io::Result<()> {
     SigSet::from(NixSignal::SIGTTIN).thread_block().about("SIGTTIN")
 }
 
+/// From now on, if this thread writes to the terminal while another process group has it, it writes. It would otherwise
+/// stop this process, and with it the renewals, at a terminal that is set so (`stty tostop`).
+pub(crate) fn write_instead_of_stopping() {
+    // Fails only for an invalid set.
+    let _: nix::Result<()> = SigSet::from(NixSignal::SIGTTOU).thread_block();
+}
+
 /// From now on this process is told when a child ends, also if one has ended before. The program that started `lock`
 /// may have blocked SIGCHLD, which is inherited. Must be called after the child was started that is or becomes the
 /// command: the command then has the signal in the state in which `lock` found it.

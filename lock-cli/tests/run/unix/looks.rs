@@ -21,6 +21,7 @@ pub(crate) const CASES: &[Case] = &[
 pub(crate) const ON_SERVER: &[OnServer] = &[
     ("status names the holder, and ends with 0 held and 1 free", status),
     ("status as JSON", status_json),
+    ("what another program has written is shown in one line", forged),
     ("info says what the server guarantees", info),
     ("check says what is good and bad", check),
     ("check ends with 69 where locks will not work", check_unfit),
@@ -67,6 +68,34 @@ fn status_json(server: &Owned) {
     assert!(held["holder"]["token"].as_u64().is_some_and(|token| token > 1_700_000_000_000_000), "{held}");
     assert!(held["holder"]["expires_in_ms"].as_u64().is_some_and(|left| left <= 30_000), "{held}");
     assert!(held["holder"]["since_ms"].as_u64().is_some_and(|since| since < 60_000), "{held}");
+}
+
+/// A value in the form of ours.
+fn forged(server: &Owned) {
+    // A list finds it by its token.
+    run(server.url(), "forged", &["--no-wait"], "true").finish().expect(0, &[]);
+    let value = "00000000000000000000000000000007 a\u{1b}[2J\nlock: b\u{9b}2J\u{202e}c";
+    redis::cmd("SET").arg("forged").arg(value).exec(&mut connection(server)).unwrap();
+    let url = server.url();
+    let (plain, json) = ("a [2J lock: b 2J c", ["--no-wait", "--json"]);
+    for (done, says, lines) in [
+        (on(server, &["status", "forged"]), format!("\"forged\" is held by {plain} for "), 4),
+        (on(server, &["status", "forged", "--json"]), format!("\"label\":\"{plain}\""), 1),
+        (on(server, &["list"]), format!("\"forged\" is held by {plain} for "), 1),
+        (
+            run(url, "forged", &["--no-wait"], "true").finish(),
+            format!("not acquired: held by {plain} for "),
+            1,
+        ),
+        (run(url, "forged", &json, "true").finish(), format!("not acquired: held by {plain} for "), 1),
+        (on(server, &["break", "forged"]), format!("is held by {plain} for "), 1),
+        (on(server, &["break", "forged", "--yes", "--now"]), format!("it was held by {plain} for "), 1),
+    ] {
+        let said = format!("{}{}", done.stdout, done.stderr);
+        assert!(said.contains(&says), "{says:?}: {done:?}");
+        assert!(!said.contains(|c: char| c.is_control() && c != '\n'), "{done:?}");
+        assert_eq!(said.lines().count(), lines, "{done:?}");
+    }
 }
 
 fn info(server: &Owned) {

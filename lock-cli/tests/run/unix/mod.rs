@@ -24,6 +24,7 @@ mod terminal;
 mod terms;
 #[cfg(target_os = "linux")]
 mod unkillable;
+mod unread;
 mod usage;
 mod voice;
 mod waits;
@@ -64,6 +65,7 @@ pub(crate) fn main() {
         terminal::CASES,
         looks::ON_SERVER,
         output::CASES,
+        unread::CASES,
         secrecy::ON_SERVER,
     ]
     .concat();

@@ -5,6 +5,7 @@ use std::time::Duration;
 use lock_conformance::assert_in_time;
 use lock_test_servers::Owned;
 use rustix::process::{Pid, Signal, test_kill_process};
+use serde_json::Value;
 
 use super::OnServer;
 use super::call::{eventually, lock, run};
@@ -16,6 +17,7 @@ pub(crate) const CASES: &[OnServer] = &[
     ("near the slot's end lock stays until then", near_the_end),
     ("a signal leaves a slot that lock stays for", signalled),
     ("a kept slot can be broken", broken),
+    ("done and running are told apart", told_apart),
 ];
 
 /// A slot that no test sees the end of, but for one in a million runs.
@@ -27,12 +29,12 @@ fn once(server: &Owned) {
     done.expect(0, &[]);
     assert_eq!(done.stdout, "ran\n");
     let again = run(server.url(), "once", &flags, "echo ran").finish();
-    again.expect(75, &["not acquired", "held by done: "]);
+    again.expect(75, &["not acquired", "done by ", ", slot ends in "]);
     assert_eq!(again.stdout, "");
     let again = run(server.url(), "once", &[&flags[..], &["-E", "0"]].concat(), "exit 9").finish();
     again.expect(0, &["not acquired"]);
     let status = lock(["status", "--on", server.url(), "once"]).finish();
-    assert!(status.stdout.contains("done: "), "{status:?}");
+    assert!(status.stdout.starts_with("\"once\" is done by "), "{status:?}");
 }
 
 fn failed(server: &Owned) {
@@ -93,6 +95,42 @@ fn signalled(server: &Owned) {
 fn broken(server: &Owned) {
     let flags = [&LONG[..], &["--no-wait"]].concat();
     run(server.url(), "broken", &flags, "true").finish().expect(0, &[]);
-    lock(["break", "--on", server.url(), "broken", "--yes", "--now"]).finish().expect(0, &[]);
-    run(server.url(), "broken", &flags, "true").finish().expect(0, &[]);
+    for now in [&["--now"] as &[&str], &[]] {
+        let unsure = lock(["break", "--on", server.url(), "broken"]).finish();
+        unsure.expect(64, &["\"broken\" is done by ", "to break it, add --yes"]);
+        run(server.url(), "broken", &flags, "true").finish().expect(75, &[]);
+        let done = lock(["break", "--on", server.url(), "broken", "--yes"].iter().chain(now)).finish();
+        done.expect(0, &[]);
+        assert!(done.stdout.contains("is broken and free: the work can be done again"), "{done:?}");
+        run(server.url(), "broken", &flags, "true").finish().expect(0, &[]);
+    }
+}
+
+fn told_apart(server: &Owned) {
+    let is_done = || {
+        let status = lock(["status", "told-apart", "--json", "--on", server.url()]).finish();
+        let status: Value = serde_json::from_str(&status.stdout).unwrap();
+        status["holder"]["done"].as_bool().unwrap()
+    };
+    let flags = [&LONG[..], &["--json"]].concat();
+    let mut running = run(server.url(), "told-apart", &flags, "echo ran; read line").with_stdin().start();
+    assert_eq!(running.line(), "ran");
+    assert!(!is_done());
+    running.close_stdin();
+    let ended = running.finish();
+    assert_eq!(ended.status, 1, "{ended:?}");
+    assert!(ended.stderr.contains("\"event\":\"released\""), "{ended:?}");
+    let ended = run(server.url(), "told-apart", &flags, "true").finish();
+    assert!(ended.status == 0 && ended.stderr.contains("\"event\":\"kept\""), "{ended:?}");
+    assert!(!ended.stderr.contains("released") && is_done(), "{ended:?}");
+    let waiting = run(server.url(), "told-apart", &[&flags[..], &["--wait", "1s"]].concat(), "true").finish();
+    let event: Value = serde_json::from_str(waiting.stderr.lines().next().unwrap()).unwrap();
+    assert!(event["event"] == "waiting" && event["holder"]["done"] == true, "{waiting:?}");
+    // A label that looks so makes no lock done.
+    let label = ["--label", "done: the first"];
+    let holder = run(server.url(), "told-apart-label", &label, "echo held; exec sleep 100").start();
+    assert_eq!(holder.line(), "held");
+    lock(["break", "told-apart-label", "--on", server.url()])
+        .finish()
+        .expect(64, &["held by done the first"]);
 }

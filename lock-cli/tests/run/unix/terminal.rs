@@ -5,16 +5,17 @@ use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use std::{str, thread};
 
 use lock_test_servers::Owned;
 use rustix::fs::{Mode, OFlags};
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 use super::OnServer;
-use super::call::{LIMIT, lock};
+use super::call::{LIMIT, eventually, lock};
 use super::waits::hold;
 
 pub(crate) const CASES: &[OnServer] = &[
@@ -27,6 +28,8 @@ pub(crate) const CASES: &[OnServer] = &[
     ("a wait goes on when the terminal changes its size", resized),
     ("Ctrl-C ends a wait and leaves a clean line for the prompt", wait_interrupted),
     ("a holder in the background of a shell goes on without its terminal", in_background),
+    ("at a terminal that Ctrl-S has stopped, waiters wait and holders hold", output_stopped),
+    ("a message to a terminal stops no job in the background", tostop),
 ];
 
 /// A shell at a terminal of its own.
@@ -147,6 +150,8 @@ fn watch(mut terminal: File, screen: Arc<Screen>) {
 const CTRL_C: &str = "\x03";
 const CTRL_D: &str = "\x04";
 const CTRL_Z: &str = "\x1a";
+const CTRL_S: &str = "\x13";
+const CTRL_Q: &str = "\x11";
 
 fn interrupted(server: &Owned) {
     let mut session = Session::start(server);
@@ -210,7 +215,7 @@ fn waiting(server: &Owned) {
     session.shows("held by the nightly build for ");
     session.shows(" s, renewed ");
     session.shows(" s ago");
-    holder.signal(rustix::process::Signal::TERM);
+    holder.signal(Signal::TERM);
     // The line about the holder is gone when the command has the terminal.
     session.shows("\r\x1b[Kmine\n");
     session.status(0);
@@ -266,4 +271,54 @@ fn in_background(server: &Owned) {
     session.types("kill $!; wait $!; echo status=$?.\n");
     session.shows("released\n");
     session.shows("status=0.");
+}
+
+fn output_stopped(server: &Owned) {
+    let folder = tempfile::tempdir().unwrap();
+    let made = |name: &str| folder.path().join(name);
+    let holder = hold(server, "behind Ctrl-S", &["--label", "the first"]);
+    let mut session = Session::start(server);
+    // One that is ended while it waits, and one that gets the lock and holds it for several ttls.
+    session.types(&format!(
+        "cd {}; $LOCK run --name 'behind Ctrl-S' -- true & echo pid=$!.\n",
+        folder.path().display()
+    ));
+    session.shows("\npid=");
+    let ended: i32 = {
+        let text = session.screen.text.lock().unwrap();
+        let rest = &text[session.seen..];
+        rest[..rest.find('.').unwrap()].parse().unwrap()
+    };
+    let ended = Pid::from_raw(ended).unwrap();
+    session.shows("held by the first");
+    session.types("$LOCK run -v --ttl 1s --name 'behind Ctrl-S' -- sh -c '>got; sleep 3; >kept'\n");
+    session.shows(">kept'\n");
+    session.shows("held by the first");
+    session.types(CTRL_S);
+    // Until both have said more than the terminal takes.
+    thread::sleep(Duration::from_secs(3));
+    kill_process(ended, Signal::TERM).unwrap();
+    eventually("a signal ends the wait", || !waits_as(ended));
+    holder.signal(Signal::TERM);
+    eventually("the command runs", || made("got").exists());
+    eventually("the command ends", || made("kept").exists());
+    session.types(CTRL_Q);
+    session.shows("acquired \"behind Ctrl-S\"");
+    session.status(0);
+}
+
+/// Whether this process is there, and not only its status.
+fn waits_as(process: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"));
+    stat.is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| !rest.starts_with(" Z")))
+}
+
+fn tostop(server: &Owned) {
+    let mut session = Session::start(server);
+    session.runs("stty tostop");
+    session.shows("prompt> ");
+    session.runs("$LOCK run -v --ttl 1s --name tostop -- sleep 3 &");
+    session.shows("acquired \"tostop\"");
+    session.types("wait $!; echo status=$?.\n");
+    session.shows("\nstatus=0.");
 }
