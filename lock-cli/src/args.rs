@@ -19,7 +19,7 @@ pub(crate) use run::Run;
 pub(crate) use server::Server;
 #[cfg(unix)]
 pub(crate) use steps::Parent;
-pub(crate) use steps::{Acquire, Release};
+pub(crate) use steps::{Acquire, Release, is_acquire_for_a_shell};
 pub(crate) use terms::Terms;
 pub(crate) use voice::Voice;
 
@@ -53,7 +53,7 @@ const EXAMPLES: &str = "\
 Examples:
   lock run --name nightly-report -- ./report.sh
   lock run --on redis://localhost --name deploy --no-wait -- ./deploy.sh || echo \"not now\"
-  eval \"$(lock acquire deploy)\"; ./build; ./deploy.sh; lock release deploy
+  answer=$(lock acquire --parent $$ deploy) && eval \"$answer\" || exit; ./build; ./deploy.sh; lock release deploy
   lock status nightly-report
   lock break nightly-report --yes
 

@@ -82,6 +82,11 @@ impl Failure {
         }
     }
 
+    /// The failure of something that the operating system has refused: `what` says what it was.
+    pub(crate) fn of_system(what: &str, error: &std::io::Error) -> Failure {
+        Failure::new(Exit::System, format!("{what}: {error}"))
+    }
+
     pub(crate) fn exit(&self) -> Exit {
         self.exit
     }

@@ -30,7 +30,7 @@ impl Hold {
             end = ends.next() => return end.of_the_wait(),
             client = acquisition.connect(&url, self.options(lines)) => client?,
         };
-        held::refuse_nested(&Place::of(&client, &url, &self.terms.name)?, &client)?;
+        held::refuse_nested(&Place::of(&client, &url, &self.terms.name)?, &client).await?;
         let outcome = self.with_client(&client, &acquisition, lines, &mut ends).await;
         client.shutdown(LAST_REQUESTS).await;
         outcome

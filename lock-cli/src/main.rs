@@ -33,6 +33,7 @@ fn main() {
         print::note(&failure);
         failure.exit()
     });
+    keeper::fail_under_eval(exit);
     print::finish();
     std::process::exit(exit.code());
 }

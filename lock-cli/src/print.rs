@@ -68,6 +68,11 @@ pub(crate) async fn answer(text: impl Display) -> Result<(), Failure> {
     Lines::of_stdout().tell(text).await
 }
 
+/// Prints the last line of an answer. Only [`finish`] waits for it: if stdout can't be written, the exit status alone tells.
+pub(crate) fn last(text: impl Display) {
+    drop(added(&text));
+}
+
 /// Adds an answer. The receiver gets the outcome of writing it, or an error if too many texts wait before it.
 fn added(text: &impl Display) -> mpsc::Receiver<io::Result<()>> {
     let (sender, written) = mpsc::channel();

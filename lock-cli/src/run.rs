@@ -55,7 +55,7 @@ impl Run {
             client = acquisition.connect(url, self.options(lines)) => client?,
         };
         let place = Place::of(&client, url, &self.name)?;
-        held::refuse_nested(&place, &client)?;
+        held::refuse_nested(&place, &client).await?;
         let outcome = self.with_client(&client, &place, &acquisition, lines, &mut signals).await;
         // A call that was interrupted or failed leaves nothing on the server either.
         client.shutdown(LAST_REQUESTS).await;
@@ -87,7 +87,7 @@ impl Run {
         let variables = [
             ("LOCK_NAME", self.name.to_string()),
             ("LOCK_TOKEN", guard.token().to_string()),
-            held::variable(place, client),
+            (held::VARIABLE, held::lines(place, client, guard.token())),
         ];
         let deadline = margins.deadline(&guard);
         let mut process = Process::start(&self.command(), &variables, deadline, self.daemons())?;

@@ -3,11 +3,12 @@
 use std::env;
 
 use onelock::driver::Location;
-use onelock::{Client, Name};
+use onelock::{Client, FencingToken, Name};
 
 use crate::exit::{Exit, Failure};
 
-const VARIABLE: &str = "LOCK_HELD";
+/// The variable. Each of its lines is a token and a lock.
+pub(crate) const VARIABLE: &str = "LOCK_HELD";
 
 /// A lock, as every call of this program identifies it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,25 +35,48 @@ impl Place {
     }
 }
 
-/// Refuses a lock that is held around this call already.
-pub(crate) fn refuse_nested(place: &Place, client: &Client) -> Result<(), Failure> {
-    let (around, name) = (around(), &place.name);
-    match place.lines(client).any(|line| around.lines().any(|held| held == line)) {
-        false => Ok(()),
-        true => Err(Failure::new(
+/// Refuses a lock that is held around this call already: the call would wait for itself. A lock of another token is none
+/// of those that were held when the variable was set.
+pub(crate) async fn refuse_nested(place: &Place, client: &Client) -> Result<(), Failure> {
+    let name = &place.name;
+    let tokens = tokens_around(place, client);
+    if tokens.is_empty() {
+        return Ok(());
+    }
+    let holder = client.lock(name.as_str()).build()?.inspect().await?.holder;
+    match holder.map(|holder| holder.token) {
+        // Where the server doesn't say the token, the variable counts.
+        Some(token) if token.is_none_or(|token| tokens.contains(&token)) => Err(Failure::new(
             Exit::Usage,
             format!(
                 "{name:?} is held around this command already, so the command would wait for itself; \
                  if it outlives that lock, unset {VARIABLE}"
             ),
         )),
+        _ => Ok(()),
     }
 }
 
-/// Returns the variable that the command gets.
-pub(crate) fn variable(place: &Place, client: &Client) -> (&'static str, String) {
-    let lines: Vec<String> = around().lines().map(str::to_owned).chain(place.lines(client)).collect();
-    (VARIABLE, lines.join("\n"))
+/// Returns the variable's value for what runs under this lock: with the locks that are held around it.
+pub(crate) fn lines(place: &Place, client: &Client, token: FencingToken) -> String {
+    let places: Vec<String> = place.lines(client).collect();
+    let mut lines: Vec<String> = around().lines().map(str::to_owned).collect();
+    // What is left of an earlier hold.
+    lines.retain(|line| parse(line).is_none_or(|(_, held)| places.iter().all(|place| place != held)));
+    lines.extend(places.iter().map(|place| format!("{token} {place}")));
+    lines.join("\n")
+}
+
+/// Returns the tokens with which this lock was held around this call.
+fn tokens_around(place: &Place, client: &Client) -> Vec<FencingToken> {
+    let (around, places) = (around(), place.lines(client).collect::<Vec<_>>());
+    let held = around.lines().filter_map(parse).filter(|(_, held)| places.iter().any(|place| place == held));
+    held.map(|(token, _)| token).collect()
+}
+
+fn parse(line: &str) -> Option<(FencingToken, &str)> {
+    let (token, place) = line.split_once(' ')?;
+    Some((FencingToken::new(token.parse().ok()?)?, place))
 }
 
 fn around() -> String {

@@ -40,4 +40,5 @@ Processes that the program has started go on without the lock. If they must not,
 
 Examples:
   coproc lock hold deploy; read -r held token valid <&\"${COPROC[0]}\"
+
   (sleep 60) | lock hold deploy --json";

@@ -131,8 +131,9 @@ or is killed gives its slot back at once; if lock and its watcher die, the slot 
 than one ttl is left of the slot when the command ends, lock waits for the slot's end. lock break --now lets the command
 run again in the same slot. Servers that tell no time refuse --once-per before anything is taken, with 64.
 
-LOCK_HELD lists the locks that are held around the command, one on each line: each lock by its server's address and, if
-the server has an identity, also by that. If a lock is in this list, lock refuses it and doesn't wait for it.
+LOCK_HELD lists the locks that are held around the command, one on each line: each lock by its token and its server's
+address and, if the server has an identity, also by that. If a lock of this list is still held with that token, lock
+refuses it and doesn't wait for it.
 
 While lock waits, it says on stderr for which lock, on which server, and which client holds it: at the start of the wait
 and once a minute, or all the time if stderr is a terminal. With --json it says by objects what happens: the events are

@@ -1,6 +1,7 @@
 //! Which server the locks are on: `--on`, `--on-file`, `$LOCK_URL`, or the user's own file.
 
 use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
@@ -139,16 +140,18 @@ fn is_memory(scheme: &str) -> bool {
     matches!(scheme, "memory" | "memory+queue" | "memory+register")
 }
 
+/// Reads no more than the first line: the file may be a pipe that stays open.
 fn first_line(path: &Path) -> Result<String, Failure> {
-    let path_shown = path.display();
-    let text = fs::read_to_string(path)
+    let (path_shown, mut line) = (path.display(), String::new());
+    fs::File::open(path)
+        .and_then(|file| BufReader::new(file).read_line(&mut line))
         .map_err(|e| Failure::new(Exit::Usage, format!("{path_shown} can't be read: {e}")))?;
-    match text.lines().next().map(str::trim) {
-        Some(url) if !url.is_empty() => Ok(url.to_owned()),
-        _ => Err(Failure::new(
+    match line.trim() {
+        "" => Err(Failure::new(
             Exit::Usage,
             format!("the first line of {path_shown} is empty; it must be the server's URL"),
         )),
+        url => Ok(url.to_owned()),
     }
 }
 

@@ -1,9 +1,10 @@
 //! The arguments of `lock acquire` and `lock release`.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
 use std::str::FromStr;
+use std::time::Duration;
 
-use onelock::Name;
+use onelock::{Name, parse_duration};
 
 use super::{Server, Terms};
 
@@ -19,9 +20,19 @@ pub(crate) struct Acquire {
     #[arg(long, value_name = "PID")]
     pub(crate) parent: Option<Parent>,
 
+    /// Take the lock for this time, without a keeper: no process renews it, and only lock release, on any machine, ends
+    /// it earlier (not on etcd and ZooKeeper)
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with_all = ["parent", "ttl", "max_hold"])]
+    pub(crate) lease: Option<Duration>,
+
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Whether a shell evaluates what these arguments print: those of `lock acquire`, in words.
+pub(crate) fn is_acquire_for_a_shell(mut args: impl Iterator<Item = OsString>) -> bool {
+    args.next().is_some_and(|verb| verb == "acquire") && !args.any(|arg| arg == "--json")
 }
 
 /// Releases a lock that `lock acquire` has taken, and says whether it was held all the time.
@@ -32,16 +43,9 @@ pub(crate) struct Release {
     #[arg(value_parser = |name: &str| Name::new(name))]
     pub(crate) name: Name,
 
+    /// The server, which only a lock of `lock acquire --lease` needs
     #[command(flatten)]
     pub(crate) server: Server,
-
-    /// The process that was the parent for `lock acquire`; by default the process that has started this command
-    #[arg(long, value_name = "PID")]
-    pub(crate) parent: Option<Parent>,
-
-    /// The keeper, as printed by `lock acquire`; by default $LOCK_KEEPER, if that is a keeper of this lock
-    #[arg(long, value_name = "PATH", conflicts_with = "parent")]
-    pub(crate) keeper: Option<PathBuf>,
 }
 
 /// The process whose end ends the hold.
@@ -66,9 +70,12 @@ impl FromStr for Parent {
 }
 
 const ACQUIRE_HELP: &str = "\
-Prints two lines for a shell, or an object with --json:
-  LOCK_TOKEN=N       the fencing token
-  LOCK_KEEPER=PATH   the keeper, for lock release
+Prints lines for a shell, or an object with --json. The steps get
+  LOCK_TOKEN          the fencing token
+  LOCK_HANDLE_<NAME>  the handle, by which lock release proves that the lock is this job's: a secret of the job
+  LOCK_HELD           the locks that the job holds: lock refuses them, and does not wait for them
+In <NAME>, a byte that is no letter or figure is `_` and two hexadecimal digits. To hand them on to a later step, write
+the lines into a file of your own, and read it there by `.`.
 
 The keeper renews the lock. It releases the lock and ends
 - when lock release asks it to,
@@ -77,32 +84,51 @@ The keeper renews the lock. It releases the lock and ends
 No step is stopped if the lock is lost: lock release says so at the end. If a step must not run without the lock, run
 it by lock run. If the keeper is killed, the lock stays held until its ttl is over.
 
+With --lease there is no keeper. The lock ends with its lease, whatever becomes of the job, or by lock release, in any
+process that has the handle and reaches the server.
+
 A command in parentheses, in a pipeline or in $(…) may have a subshell as its parent: give --parent $$ there.
 
 Exit status: 0 acquired, or
   75     not acquired: another client held the lock (-E sets another status)
   128+n  signal n ended the wait
   69     the server can't be reached or refuses the request
-  64     bad usage, name, duration or URL; or this lock was acquired for the same parent already
+  64     bad usage, name, duration or URL; this job has acquired the lock already; or --lease on a server whose locks end
+         with a connection
   71     the operating system refused something that the keeper needs
+If it fails it prints a command that fails with this status, for eval.
 
 Examples:
-  eval \"$(lock acquire --parent $$ deploy)\" || exit
+  answer=$(lock acquire --parent $$ deploy) && eval \"$answer\" || exit
   ./migrate; ./restart --token \"$LOCK_TOKEN\"
-  lock release --parent $$ deploy || echo 'the lock was lost on the way'";
+  lock release deploy || echo 'the lock was lost on the way'
+
+  answer=$(lock acquire --lease 1h backup) && eval \"$answer\" || exit
+  ./backup.sh; lock release backup";
 
 const RELEASE_HELP: &str = "\
-The keeper is found by --keeper, by $LOCK_KEEPER if that is a keeper of this lock, or by the lock's name and server and
-the parent.
+The handle is read from $LOCK_HANDLE_<NAME>, as lock acquire prints it. It says which lock is meant; the server must be
+named only for a lock of lock acquire --lease.
 
 Exit status: 0 if the lock was held from lock acquire until now, and is released, or
-  74     it was lost in between; or no keeper answers, so that nothing is proven
+  74     it was lost in between; or the keeper does not answer, so that nothing is proven
   124    --max-hold was over
-  64     bad usage, name or URL; or several keepers match";
+  69     --lease: the server can't be reached or refuses the request
+  64     bad usage, name or URL; or there is no handle of this lock
+
+Example:
+  lock release deploy || echo 'the lock was lost on the way'";
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_words_of_acquire_are_for_a_shell() {
+        let is = |args: &[&str]| is_acquire_for_a_shell(args.iter().map(OsString::from));
+        assert!(is(&["acquire", "n"]) && is(&["acquire"]) && is(&["acquire", "--bad"]));
+        assert!(!is(&["acquire", "n", "--json"]) && !is(&["release", "acquire"]) && !is(&[]));
+    }
 
     #[test]
     fn a_parent_is_a_process_or_none() {

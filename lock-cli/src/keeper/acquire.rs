@@ -6,35 +6,70 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::getppid;
-use serde_json::Value;
 use tokio::net::UnixStream;
 
+use super::answer::Answer;
+use super::handle::{Handle, variable};
 use super::hold::KEEP;
-use super::order::{Granted, Order, read_line, write_line};
+use super::order::Order;
+use super::socket::{connect, read_line, write_line};
 use crate::args::{Acquire, Parent};
 use crate::exit::{Exit, Failure};
 use crate::os::{Signals, own_program};
 use crate::print;
 
 impl Acquire {
-    /// Returns when the keeper has the lock and the answer is printed, or with the failure.
+    /// Returns when the lock is acquired and the answer is printed, or with the failure.
     pub(crate) async fn carry_out(self) -> Result<Exit, Failure> {
+        if self.terms.ask.conflict_exit_code == 0 {
+            let what = "-E 0 would let the steps run without the lock: give lock acquire another status";
+            return Err(Failure::new(Exit::Usage, what));
+        }
+        self.refuse_second().await?;
+        let outcome = match self.lease {
+            Some(lease) => self.leave_to(lease).await,
+            None => self.by_a_keeper().await,
+        };
+        outcome.or_else(|failure| failure.unless_quiet(self.terms.voice()))
+    }
+
+    /// Refuses a lock that this job holds already: its second step would wait for its first, or hide its handle.
+    async fn refuse_second(&self) -> Result<(), Failure> {
+        let name = &self.terms.name;
+        // Not a handle that is damaged either: it is replaced.
+        let Ok(Some(Handle::Keeper(keeper))) = Handle::of_environment(name) else { return Ok(()) };
+        // One that can't be asked has not ended.
+        if matches!(connect(&keeper).await, Ok(None)) {
+            return Ok(());
+        }
+        let variable = variable(name);
+        let what = format!(
+            "{name:?} is acquired for this job already, by the keeper of ${variable}; for a lock of this name on another \
+             server, unset {variable}"
+        );
+        Err(Failure::new(Exit::Usage, what))
+    }
+
+    async fn by_a_keeper(&self) -> Result<Exit, Failure> {
         let mut signals = Signals::listen()?;
         let parent = self.parent()?;
-        let (mut keeper, channel) = start(parent)?;
+        let order =
+            Order { parent, url: self.terms.ask.server.url()?, args: std::env::args_os().skip(1).collect() };
+        let (mut keeper, channel) = start(&order)?;
+        let gone = |e| Failure::of_system("the keeper's end can't be seen", &e);
         let line = tokio::select! {
             biased;
             signal = signals.next() => {
                 // The keeper withdraws, and leaves nothing on the server.
                 drop(channel);
-                keeper.wait()?;
+                keeper.wait().map_err(gone)?;
                 return Ok(Exit::Signal(signal.number()));
             }
-            line = read_line(&channel) => line?,
+            line = read_line(&channel) => line.map_err(unheard)?,
         };
-        let Some(granted) = Granted::parse(&line) else {
+        let Some(answer) = Answer::parse(&line) else {
             // The keeper has said why, on our stderr.
-            let status = keeper.wait()?;
+            let status = keeper.wait().map_err(gone)?;
             return Ok(status.code().map_or(Exit::System, Exit::Status));
         };
         if self.parent.is_none() && own_parent().ok() != Some(parent) {
@@ -44,9 +79,9 @@ impl Acquire {
         tokio::select! {
             biased;
             signal = signals.next() => return Ok(Exit::Signal(signal.number())),
-            told = print::answer(self.answer(&granted)) => told?,
+            told = self.tell(&answer) => told?,
         }
-        write_line(&channel, "").await?;
+        write_line(&channel, "").await.map_err(unheard)?;
         Ok(Exit::Status(0))
     }
 
@@ -61,20 +96,21 @@ impl Acquire {
         }
     }
 
-    fn answer(&self, granted: &Granted) -> String {
-        if self.json {
-            let mut answer = granted.to_json();
-            answer["event"] = Value::from("held");
-            answer["name"] = Value::from(self.terms.name.as_str());
-            return answer.to_string();
+    pub(super) async fn tell(&self, answer: &Answer) -> Result<(), Failure> {
+        let name = &self.terms.name;
+        match self.json {
+            true => print::answer(answer.for_a_program(name)).await,
+            false => print::answer(answer.for_a_shell(name)).await,
         }
-        let keeper = quoted(&granted.keeper.to_string_lossy());
-        format!("LOCK_TOKEN={}\nLOCK_KEEPER={keeper}", granted.token)
     }
 }
 
+fn unheard(error: std::io::Error) -> Failure {
+    Failure::of_system("the keeper can't be heard", &error)
+}
+
 /// Returns the process that has started this one.
-pub(super) fn own_parent() -> Result<Parent, Failure> {
+fn own_parent() -> Result<Parent, Failure> {
     let parent = getppid().map(|pid| Parent::Process(pid.as_raw_nonzero().get().unsigned_abs()));
     parent.ok_or_else(|| {
         let what =
@@ -84,35 +120,17 @@ pub(super) fn own_parent() -> Result<Parent, Failure> {
 }
 
 /// Starts the keeper. Until it has the lock it may write to our stderr.
-fn start(parent: Parent) -> Result<(Child, UnixStream), Failure> {
-    let (ours, theirs) = Socket::pair()?;
-    let keeper = Command::new(own_program()?)
+fn start(order: &Order) -> Result<(Child, UnixStream), Failure> {
+    let not_started = |e| Failure::of_system("the keeper's process can't be started", &e);
+    let (ours, theirs) = Socket::pair().map_err(not_started)?;
+    let program = own_program().map_err(not_started)?;
+    let keeper = Command::new(program)
         .arg0("lock")
         .arg(KEEP)
         .stdin(Stdio::from(OwnedFd::from(theirs)))
         .stdout(Stdio::null())
-        .spawn()?;
-    Order { parent, args: std::env::args_os().skip(1).collect() }.send(&ours)?;
-    ours.set_nonblocking(true)?;
-    Ok((keeper, UnixStream::from_std(ours)?))
-}
-
-/// Quotes a word for a shell, if that is necessary.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
-    match word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_word_is_quoted_if_a_shell_would_change_it() {
-        assert_eq!(quoted("/run/user/0/onelock/a.1.b"), "/run/user/0/onelock/a.1.b");
-        assert_eq!(quoted("/tmp/a b'c$(d)"), "'/tmp/a b'\\''c$(d)'");
-    }
+        .spawn()
+        .map_err(not_started)?;
+    order.send(&ours).and_then(|()| ours.set_nonblocking(true)).map_err(not_started)?;
+    Ok((keeper, UnixStream::from_std(ours).map_err(not_started)?))
 }

@@ -6,18 +6,22 @@ use std::os::unix::net::UnixStream as Socket;
 use std::time::Duration;
 
 use clap::Parser;
-use onelock::{Client, Ending, Guard, Instant, LossReason};
-use serde_json::json;
-use tokio::net::UnixStream;
+use onelock::{Client, Clock, Ending, Guard, Instant, LossReason, Random};
+use serde_json::{Value, json};
+use tokio::net::{UnixListener, UnixStream};
 use tokio::runtime::Builder;
+use tokio::task::JoinSet;
 
-use super::order::{Granted, Order, read_line, write_line};
+use super::answer::Answer;
+use super::handle::{Handle, KeeperHandle, are_equal, bytes, hex};
+use super::order::Order;
 use super::parent::Watched;
-use super::rendezvous::{Listening, Rendezvous, connect};
+use super::socket::{Listening, read_line, write_line};
 use crate::acquisition::held::{self, Place};
 use crate::acquisition::{Acquisition, LAST_REQUESTS, Notice, server};
 use crate::args::{Acquire, Args, Parent, Verb};
 use crate::exit::{Exit, Failure};
+use crate::look::millis;
 use crate::os::{self, Signals};
 use crate::print;
 
@@ -26,22 +30,29 @@ pub(crate) const KEEP: &str = "__keep";
 
 /// How long a caller may take to say what it wants.
 const REQUEST: Duration = Duration::from_secs(5);
+/// How many callers are heard at a time. The others wait.
+const MOST_CALLERS: usize = 64;
+/// The pause after an error of `accept`, such as that this process has no descriptor left.
+const AFTER_ERROR: Duration = Duration::from_millis(100);
 
 /// Becomes the keeper that `lock acquire` wants. Ends when the lock is released.
 pub(crate) fn keep() -> Result<Exit, Failure> {
     os::detach();
-    let (Some(order), socket) = (Order::receive(stdin()), stdin().as_fd().try_clone_to_owned()?) else {
+    let (Some(order), Ok(socket)) = (Order::receive(stdin()), stdin().as_fd().try_clone_to_owned()) else {
         return Err(internal());
     };
     let args = [std::ffi::OsString::from("lock")].into_iter().chain(order.args);
     let Ok(Args { verb: Verb::Acquire(acquire) }) = Args::try_parse_from(args) else {
         return Err(internal());
     };
-    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let no_runtime = |e| Failure::of_system("the keeper's runtime can't be started", &e);
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(no_runtime)?;
     let outcome = runtime.block_on(async {
         let socket = Socket::from(socket);
-        socket.set_nonblocking(true)?;
-        Keeper { acquire: &acquire, parent: order.parent }.run(UnixStream::from_std(socket)?).await
+        let front = socket.set_nonblocking(true).and_then(|()| UnixStream::from_std(socket));
+        let keeper =
+            Keeper { acquire: &acquire, parent: order.parent, handle: KeeperHandle::new(&Random::system()) };
+        keeper.run(&order.url, front.map_err(no_runtime)?).await
     });
     runtime.shutdown_background();
     outcome.or_else(|failure| failure.unless_quiet(acquire.terms.voice()))
@@ -54,6 +65,7 @@ fn internal() -> Failure {
 struct Keeper<'a> {
     acquire: &'a Acquire,
     parent: Parent,
+    handle: KeeperHandle,
 }
 
 /// What the keeper waits for while it holds.
@@ -61,46 +73,35 @@ enum Next {
     Lost(LossReason),
     /// The parent has ended, a signal came, or the hold without a parent is over.
     End,
+    /// This caller asks for the release.
     Asked(UnixStream),
 }
 
 impl Keeper<'_> {
-    async fn run(&self, front: UnixStream) -> Result<Exit, Failure> {
+    async fn run(&self, url: &str, front: UnixStream) -> Result<Exit, Failure> {
         let parent = Watched::start(self.parent)?;
+        // Before the grant: a keeper that can't be asked must not hold.
+        let listening = Listening::at(&self.handle)?;
         let terms = &self.acquire.terms;
-        let url = terms.ask.server.url()?;
-        let rendezvous = Rendezvous::of(&url, &terms.name)?;
-        self.refuse_second(&rendezvous)?;
         let acquisition = terms.begin(Notice::of(terms.voice()))?;
         let client = tokio::select! {
             biased;
             () = withdrawn(&front, &parent) => return Ok(Exit::Lost),
-            client = acquisition.connect(&url, terms.options("acquire")) => client?,
+            client = acquisition.connect(url, terms.options("acquire")) => client?,
         };
-        held::refuse_nested(&Place::of(&client, &url, &terms.name)?, &client)?;
-        let outcome = self.with_client(&client, &acquisition, &rendezvous, front, &parent).await;
+        let place = Place::of(&client, url, &terms.name)?;
+        held::refuse_nested(&place, &client).await?;
+        let outcome = self.with_client(&client, &place, &acquisition, &listening, front, &parent).await;
         client.shutdown(LAST_REQUESTS).await;
         outcome
-    }
-
-    /// Refuses a lock that this parent holds already: its second step would wait for its first.
-    fn refuse_second(&self, rendezvous: &Rendezvous) -> Result<(), Failure> {
-        let Parent::Process(parent) = self.parent else { return Ok(()) };
-        for socket in rendezvous.of_parent(self.parent)? {
-            if connect(&socket)?.is_some() {
-                let name = &self.acquire.terms.name;
-                let what = format!("{name:?} is acquired for the process {parent} already");
-                return Err(Failure::new(Exit::Usage, what));
-            }
-        }
-        Ok(())
     }
 
     async fn with_client(
         &self,
         client: &Client,
+        place: &Place,
         acquisition: &Acquisition<'_>,
-        rendezvous: &Rendezvous,
+        listening: &Listening,
         front: UnixStream,
         parent: &Watched,
     ) -> Result<Exit, Failure> {
@@ -115,17 +116,22 @@ impl Keeper<'_> {
             Parent::Process(_) => None,
             Parent::None => self.acquire.terms.max_hold.map(|most| acquisition.clock().now() + most),
         };
-        let listening = rendezvous.listen(self.parent, guard.owner())?;
-        let granted = Granted::new(guard.token(), guard.valid_for(), listening.path.as_os_str());
-        write_line(&front, &granted.to_json().to_string()).await?;
-        if !is_taken(&front).await? {
-            return Ok(Exit::Lost); // dropped, the guard releases the lock
+        let held = held::lines(place, client, guard.token());
+        let handle = Handle::Keeper(self.handle.clone());
+        let answer = Answer {
+            pid: Some(std::process::id()),
+            ..Answer::new(guard.token(), guard.valid_for(), &handle, held)
+        };
+        // Dropped, the guard releases the lock.
+        if write_line(&front, &answer.to_line()).await.is_err() || !is_taken(&front).await {
+            return Ok(Exit::Lost);
         }
         drop(front);
-        // The last moment in which this process has something of the job's open: its stderr.
+        // The last moment in which this process has something of the job's: its stderr, and its working folder.
         tokio::task::spawn_blocking(print::finish).await.map_err(io::Error::from)?;
-        os::close_stderr()?;
-        self.hold(guard, acquisition, &listening, parent, until).await
+        let given_up = os::close_stderr().and_then(|()| std::env::set_current_dir("/"));
+        given_up.map_err(|e| Failure::of_system("the job's stderr and folder can't be given up", &e))?;
+        self.hold(guard, acquisition.clock(), &listening.listener, parent, until).await
     }
 
     /// Holds the lock until a caller asks for its release, the parent ends, or a signal comes. A lock that was lost is
@@ -133,24 +139,35 @@ impl Keeper<'_> {
     async fn hold(
         &self,
         guard: Guard,
-        acquisition: &Acquisition<'_>,
-        listening: &Listening,
+        clock: &Clock,
+        listener: &UnixListener,
         parent: &Watched,
         until: Option<Instant>,
     ) -> Result<Exit, Failure> {
         let mut signals = Signals::listen()?;
         let (mut guard, mut lost) = (Some(guard), None);
+        // Each is heard in a task of its own: one that says nothing keeps the keeper from nothing.
+        let mut callers = JoinSet::new();
         loop {
             let next = tokio::select! {
                 biased;
                 reason = loss(guard.as_ref()), if lost.is_none() => Next::Lost(reason),
                 () = parent.ended() => Next::End,
-                () = at(until, acquisition) => Next::End,
+                () = at(until, clock) => Next::End,
                 signal = signals.next() => match signal.asks_to_end() {
                     true => Next::End,
                     false => continue,
                 },
-                caller = listening.listener.accept() => Next::Asked(caller?.0),
+                Some(heard) = callers.join_next() => match heard {
+                    Ok(Some(caller)) => Next::Asked(caller),
+                    _ => continue,
+                },
+                caller = next_caller(listener, clock), if callers.len() < MOST_CALLERS => {
+                    let (name, handle) = (self.acquire.terms.name.to_string(), self.handle.clone());
+                    let clock = clock.clone();
+                    callers.spawn(async move { hear(caller, &name, &handle, &clock).await });
+                    continue;
+                }
             };
             match next {
                 Next::Lost(reason) => {
@@ -167,22 +184,22 @@ impl Keeper<'_> {
                     }
                     return Ok(Exit::Status(0));
                 }
-                Next::Asked(caller) => {
-                    if asks_for_release(&caller, acquisition).await {
-                        return self.answer(guard, lost, &caller).await;
-                    }
-                }
+                Next::Asked(caller) => return self.answer(guard, lost, &caller).await,
             }
         }
     }
 
-    /// Releases the lock, and says whether it was held all the time.
+    /// Releases the lock, and says whether it was held all the time. Says first who answers, and how long it may take.
     async fn answer(
         &self,
         guard: Option<Guard>,
         lost: Option<LossReason>,
         caller: &UnixStream,
     ) -> Result<Exit, Failure> {
+        let within = guard.as_ref().map_or(Duration::ZERO, Guard::valid_for);
+        let heard = json!({ "proof": hex(&self.handle.answer), "within_ms": millis(within) });
+        // This and the answer fail if the caller has gone. The lock is released all the same.
+        let _: io::Result<()> = write_line(caller, &heard.to_string()).await;
         let ending = match guard {
             Some(guard) => guard.release().await,
             None => Ending::Expired,
@@ -195,7 +212,6 @@ impl Keeper<'_> {
             None => json!({ "status": 0 }),
             Some(failure) => json!({ "status": failure.exit().code(), "message": failure.to_string() }),
         };
-        // Fails if the caller has gone. The lock is released all the same.
         let _: io::Result<()> = write_line(caller, &answer.to_string()).await;
         Ok(Exit::Status(0))
     }
@@ -211,14 +227,12 @@ async fn withdrawn(front: &UnixStream, parent: &Watched) {
 }
 
 /// Whether `lock acquire` has printed the answer; false if it has gone before.
-async fn is_taken(front: &UnixStream) -> io::Result<bool> {
+async fn is_taken(front: &UnixStream) -> bool {
     let mut byte = [0];
     loop {
-        front.readable().await?;
-        match front.try_read(&mut byte) {
+        match front.readable().await.and_then(|()| front.try_read(&mut byte)) {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-            Err(e) if e.kind() == io::ErrorKind::ConnectionReset => return Ok(false),
-            read => return Ok(read? == 1),
+            read => return matches!(read, Ok(1)),
         }
     }
 }
@@ -230,15 +244,37 @@ async fn loss(guard: Option<&Guard>) -> LossReason {
     }
 }
 
-async fn at(until: Option<Instant>, acquisition: &Acquisition<'_>) {
+async fn at(until: Option<Instant>, clock: &Clock) {
     match until {
-        Some(until) => acquisition.clock().sleep_until(until).await,
+        Some(until) => clock.sleep_until(until).await,
         None => std::future::pending().await,
     }
 }
 
-/// Whether the caller asks for the release. `lock acquire` only looks whether there is a keeper.
-async fn asks_for_release(caller: &UnixStream, acquisition: &Acquisition<'_>) -> bool {
-    let request = acquisition.clock().timeout(REQUEST, read_line(caller)).await;
-    matches!(request, Some(Ok(line)) if line == super::release::REQUEST)
+async fn next_caller(listener: &UnixListener, clock: &Clock) -> UnixStream {
+    loop {
+        match listener.accept().await {
+            Ok((caller, _)) => return caller,
+            Err(_) => clock.sleep(AFTER_ERROR).await,
+        }
+    }
+}
+
+/// Returns the caller if it has the handle and asks for the release. Any process of the machine may call.
+async fn hear(caller: UnixStream, name: &str, handle: &KeeperHandle, clock: &Clock) -> Option<UnixStream> {
+    let asked = clock.timeout(REQUEST, read_line(&caller)).await?.ok()?;
+    let asked: Value = serde_json::from_str(&asked).ok()?;
+    let question = bytes(asked["question"].as_str()?)?;
+    if !are_equal(&question, &handle.question) {
+        return None;
+    }
+    if asked["name"] == name {
+        return Some(caller);
+    }
+    let heard = json!({ "proof": hex(&handle.answer), "within_ms": 0 });
+    let refused =
+        json!({ "status": Exit::Usage.code(), "message": format!("the handle is that of {name:?}") });
+    // Fails if the caller has gone.
+    let _: io::Result<()> = write_line(&caller, &format!("{heard}\n{refused}")).await;
+    None
 }

@@ -54,7 +54,8 @@ enum Process {
     /// By a descriptor, which never means another process with the same number (pidfd_open(2)).
     #[cfg(any(target_os = "linux", target_os = "android"))]
     Descriptor(std::os::fd::OwnedFd),
-    Number(Pid),
+    /// By its number and its start: a process that gets the same number later has started later.
+    Number(Pid, Option<String>),
 }
 
 impl Process {
@@ -73,7 +74,7 @@ impl Process {
     }
 
     fn by_number(pid: Pid) -> rustix::io::Result<Process> {
-        if lives(pid) { Ok(Process::Number(pid)) } else { Err(Errno::SRCH) }
+        if lives(pid) { Ok(Process::Number(pid, start_of(pid))) } else { Err(Errno::SRCH) }
     }
 
     /// Blocks until the process has ended.
@@ -86,8 +87,8 @@ impl Process {
                 // The descriptor is readable when the process has ended, and never before.
                 while poll(&mut [PollFd::new(descriptor, PollFlags::IN)], None) == Err(Errno::INTR) {}
             }
-            Process::Number(pid) => {
-                while lives(*pid) {
+            Process::Number(pid, start) => {
+                while lives(*pid) && start_of(*pid) == *start {
                     thread::sleep(EACH);
                 }
             }
@@ -98,4 +99,37 @@ impl Process {
 fn lives(pid: Pid) -> bool {
     // A process of another user may not be signalled, but lives.
     process::test_kill_process(pid) != Err(Errno::SRCH)
+}
+
+/// Returns when the process has started, as the system counts that (proc_pid_stat(5)). `None` if it has ended and was not
+/// waited for yet, and where the system doesn't say.
+fn start_of(pid: Pid) -> Option<String> {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    // Its name, in parentheses, may have spaces.
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    fields.get(19).filter(|_| fields[0] != "Z").map(|start| (*start).to_owned())
+}
+
+// It reads /proc.
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn a_number_with_another_start_is_another_process() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let start = start_of(pid);
+        assert!(start.is_some());
+        let waits = thread::spawn(move || Process::Number(pid, start).wait());
+        // As if the number had been another process's before.
+        Process::Number(pid, Some("0".to_owned())).wait();
+        assert!(!waits.is_finished());
+        drop(child.stdin.take());
+        // It has ended, and was not waited for.
+        waits.join().unwrap();
+        child.wait().unwrap();
+    }
 }

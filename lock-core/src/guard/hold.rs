@@ -9,11 +9,14 @@ use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
 use crate::clock::Instant;
+use crate::driver::Lease;
 use crate::ending::{Completion, Ending, LossReason};
 use crate::error::{Effect, Error, Result};
 use crate::home::{CallerPolled, Home, Unanswered};
 use crate::life::{Command, GivenUp, Granted, Shared, Terms, Validity};
+use crate::owner::OwnerBytes;
 use crate::process::Shares;
+use crate::token::FencingToken;
 
 /// A held lock. The last guard that drops it releases the lock.
 pub(crate) struct Hold {
@@ -168,6 +171,36 @@ impl Hold {
             }
         });
         ending.await.unwrap_or(Ending::Expired)
+    }
+
+    /// Returns this holder as the server has it.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` and `Invalid` for a lock that can't be left to its lease.
+    pub(super) async fn to_be_left(&self) -> Result<OwnerBytes> {
+        if self.shared.driver.info().lease == Lease::Session {
+            return Err(Error::unsupported(
+                "a lock ends with its client's session here, so none can be left to its lease",
+            ));
+        }
+        if self.terms.max_hold.is_some() {
+            return Err(Error::invalid("a lock with max_hold can't be left: nothing would end it then"));
+        }
+        if self.granted.holds.get() > 1 {
+            return Err(Error::invalid(
+                "a lock that was entered again can't be left before its other guards go",
+            ));
+        }
+        let (driver, name) = (self.shared.driver.clone(), self.terms.name.clone());
+        let patience = self.shared.patience_for(self.terms.ttl);
+        let work = async move { driver.inspect(&name, patience).await };
+        let shown = self.home.run(&self.shared.clock, patience, work).await?;
+        let is_ours = |token: Option<FencingToken>| token.is_none_or(|token| token == self.granted.token);
+        match (shown.holder, self.loss()) {
+            (Some(holder), None) if is_ours(holder.token) => Ok(holder.owner),
+            (_, lost) => Err(lost.unwrap_or(LossReason::Gone).to_error()),
+        }
     }
 
     /// Completes the work for the only guard. A lock that was lost is not waited for longer than one call takes.

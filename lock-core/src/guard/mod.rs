@@ -13,7 +13,7 @@ use crate::ending::{Completion, Ending, LossReason};
 use crate::error::{Error, Result};
 use crate::home::Home;
 use crate::name::Name;
-use crate::owner::Owner;
+use crate::owner::{Owner, OwnerBytes};
 use crate::process::Shares;
 use crate::token::FencingToken;
 
@@ -188,6 +188,53 @@ impl Guard {
         }
     }
 
+    /// Leaves the lock to its lease: gives the guard up without a release. Returns the holder as the server has it, with
+    /// which any client of the server can end the hold, in this process or another one.
+    ///
+    /// Nothing renews the lock any more, and nothing tells of its loss: it ends with what is left of its lease. Before,
+    /// [`renew`](Self::renew) it for as long as the work may take. [`Lock::revoke`](crate::Lock::revoke) of the returned
+    /// holder with [`When::Now`](crate::When::Now) frees the name: [`Revoked::Free`](crate::Revoked::Free) says that the
+    /// lock was held until then, [`Revoked::NotHeld`](crate::Revoked::NotHeld) that its lease had ended, or that it was
+    /// revoked or released before.
+    ///
+    /// ```
+    /// # use lock_core as onelock;
+    /// # async fn example(lock: onelock::Lock) -> onelock::Result<()> {
+    /// use std::time::Duration;
+    ///
+    /// let guard = lock.acquire().await?;
+    /// guard.renew(Duration::from_secs(3600)).await?;
+    /// let holder = guard.leave().await?;
+    /// let handed_on = holder.as_bytes().to_vec(); // to another process, which makes the holder of it
+    ///
+    /// let holder = onelock::OwnerBytes::new(handed_on);
+    /// println!("{:?}", lock.revoke(&holder, onelock::When::Now).await?);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// After an error the lock is released.
+    ///
+    /// - [`Unsupported`](crate::ErrorKind::Unsupported) where a lease belongs to a session, which ends with its client.
+    /// - [`Invalid`](crate::ErrorKind::Invalid) for a lock with a `max_hold`, and while a
+    ///   [reentrant](crate::LockBuilder::reentrant) lock has other guards.
+    /// - [`Lost`](crate::ErrorKind::Lost): the lock is lost.
+    /// - [`Unavailable`](crate::ErrorKind::Unavailable): the server did not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, the lock is left or released.
+    pub async fn leave(self) -> Result<OwnerBytes> {
+        let holder = self.hold().to_be_left().await.map_err(|e| self.hold().at("leave", e))?;
+        // Made while there is a guard to say where.
+        let lost = self.hold().at("leave", LossReason::Expired.to_error());
+        match self.complete().await {
+            Completion::Kept => Ok(holder),
+            Completion::SlotOver | Completion::Lost => Err(lost),
+        }
+    }
+
     /// Returns the lock's name.
     pub fn name(&self) -> &Name {
         &self.hold().terms.name
@@ -210,7 +257,7 @@ impl Guard {
         self
     }
 
-    /// Keeps the lock to the end of its slot, if it is held once per period; otherwise releases it.
+    /// Keeps the lock to the end of its slot, if it is held once per period; otherwise leaves it to its lease.
     pub(crate) async fn complete(mut self) -> Completion {
         let Some(hold) = self.take() else { return Completion::Lost };
         match Arc::into_inner(hold) {

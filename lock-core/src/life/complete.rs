@@ -80,9 +80,9 @@ impl Life {
         }
     }
 
-    /// Waits until no attempt of this claim can take effect any more. One that came to the server after the slot's end
+    /// Waits until no attempt of this claim can take effect any more. One that came to the server after the lease's end
     /// would take the lock, and no release would follow. Renews meanwhile. Returns why the lock was lost, if it was.
-    async fn outlast_attempts(&mut self, held: &mut Held) -> Option<LossReason> {
+    pub(super) async fn outlast_attempts(&mut self, held: &mut Held) -> Option<LossReason> {
         let OnServer::InFlightUntil(at) = self.on_server else { return None };
         let lost = self.hold_until(held, at).await;
         if lost.is_none() {

@@ -30,7 +30,7 @@ pub(super) struct Ended {
 pub(super) enum KeptFor {
     /// Not at all: it is released.
     Nothing,
-    /// Until its lease ends, with its slot or, if the server did not answer, by itself. It is not released.
+    /// Until its lease ends, with its slot or, if it has none or the server did not answer, by itself. It is not released.
     ItsLease,
     /// Until its slot's end, which has come: it is released.
     ASlotThatIsOver,
@@ -104,10 +104,16 @@ impl Life {
         }
     }
 
-    /// Keeps the slot of a lock whose work is done. Returns `None` if the slot is over, or if the lock has none: then it
-    /// is released as any other lock.
+    /// Keeps the slot of a lock whose work is done. Returns `None` if the slot is over: then it is released as any other
+    /// lock. A lock without a slot is left to its lease.
     async fn completed(&mut self, held: &mut Held) -> Option<(KeptFor, Option<LossReason>)> {
-        Some(match self.complete(held, *held.slot.as_deref()?).await {
+        let Some(slot) = held.slot.as_deref().copied() else {
+            return Some(match self.outlast_attempts(held).await {
+                None => (KeptFor::ItsLease, None),
+                Some(cause) => (KeptFor::Nothing, Some(cause)),
+            });
+        };
+        Some(match self.complete(held, slot).await {
             Completed::Kept => (KeptFor::ItsLease, None),
             Completed::KeptUntilNow => (KeptFor::ASlotThatIsOver, None),
             Completed::Over => return None,

@@ -45,7 +45,7 @@ impl Life {
         self.settle().await;
     }
 
-    /// Leaves a lock to its lease, which ends with its slot. No release may follow: it would free the slot.
+    /// Leaves a lock to its lease. No release may follow: it would free what is kept.
     fn leave_to_its_lease(&mut self, ended: Ended, turn: Option<Turn>) {
         drop(turn);
         self.on_server = OnServer::Nothing;

@@ -17,7 +17,7 @@ pub(crate) enum Command {
         reply: oneshot::Sender<Result<Duration>>,
     },
     Release(oneshot::Sender<GivenUp>),
-    /// To keep the lock until the end of its slot, because the work is done.
+    /// To keep the lock until the end of its slot, because the work is done; without a slot, until the end of its lease.
     Complete(oneshot::Sender<GivenUp>),
 }
 
@@ -25,7 +25,7 @@ pub(crate) enum Command {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GivenUp {
     Released,
-    /// It is taken until its slot's end.
+    /// It is taken until the end of its slot, or of its lease.
     Kept,
     Expired,
 }

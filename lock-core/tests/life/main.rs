@@ -9,6 +9,7 @@ mod entering;
 mod events;
 mod handed_over;
 mod leaving;
+mod left;
 mod log;
 mod looking;
 mod once;

@@ -5,7 +5,8 @@ mod standstill;
 
 use std::time::{Duration, Instant};
 
-use lock_core::{Ending, ErrorKind, Event, LossReason, Options};
+use lock_core::driver::{Lease, Revoked, When};
+use lock_core::{Ending, ErrorKind, Event, LossReason, Options, OwnerBytes};
 use tokio::sync::{mpsc, watch};
 
 use crate::bounds;
@@ -30,6 +31,7 @@ pub(crate) const CASES: &[Case] = &[
     case!(it_is_renewed_every_third_of_its_ttl, [B1, B11]),
     case!(a_fixed_lease_ends_at_its_time, [B12]),
     case!(a_fixed_lease_is_renewed_by_hand, [B10, B12]),
+    case!(a_lock_that_was_left_is_released_by_another_client, [B9, B12]),
     case!(max_hold_ends_it_whatever_is_renewed, [B24]),
     case!(min_hold_delays_the_release, [B34]),
     case!(validity_counts_from_before_the_attempt, [B12]),
@@ -112,6 +114,35 @@ async fn a_fixed_lease_is_renewed_by_hand(s: Setting) {
     assert_eq!(guard.renew(Duration::ZERO).await.expect_err("no ttl").kind(), ErrorKind::Invalid);
     lost_eventually(&guard).await;
     assert_eq!(guard.renew(s.ttl()).await.expect_err("it is over").kind(), ErrorKind::Lost);
+}
+
+/// What is not asked of the server any more is lock-core's `a_lock_that_is_left_is_neither_renewed_nor_released`.
+async fn a_lock_that_was_left_is_released_by_another_client(s: Setting) {
+    let (name, client, other) = (s.name(), s.client().await, s.client().await);
+    let guard = s.hold_by(&client, &name).await;
+    if s.info.lease == Lease::Session {
+        assert_eq!(guard.leave().await.expect_err("its session ends").kind(), ErrorKind::Unsupported);
+        return until("it is released", bounds::EVENTUALLY, || s.is_free(&name)).await;
+    }
+    guard.renew(s.long()).answered().await;
+    let left = guard.leave().answered().await;
+    assert_eq!(client.shutdown(ms(1000)).await, 0, "nothing of it is left in the client");
+    drop(client);
+    // For longer than the lease lasts that it was granted with.
+    let end = Instant::now() + s.ttl() * 2;
+    while Instant::now() < end {
+        assert!(!s.is_free(&name).await, "its client has left");
+        tokio::time::sleep(s.ttl() / 4).await;
+    }
+    // As another process does that was told the bytes.
+    let lock = s.lock(&other, &name).ttl(s.long()).build().expect("fine terms");
+    let holder = OwnerBytes::new(left.as_bytes());
+    assert_eq!(lock.revoke(&holder, When::Now).answered().await, Revoked::Free);
+    let next = lock.try_acquire().answered().await.expect("it is free");
+    // It was released, and is the next holder's.
+    assert_eq!(lock.revoke(&holder, When::Now).answered().await, Revoked::NotHeld);
+    still_held(&next);
+    released(next).await;
 }
 
 /// How exactly it ends does not depend on the server: lock-core's `max_hold_ends_it_to_the_millisecond`.

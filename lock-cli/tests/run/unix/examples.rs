@@ -124,7 +124,6 @@ impl<'a> Example<'a> {
         program(self.language, [self.file.as_str()].iter().chain(args))
             .env("PATH", format!("{}:{path}", self.folder.path().display()))
             .env("LOCK_URL", self.server.url())
-            .env("XDG_RUNTIME_DIR", self.folder.path())
     }
 }
 

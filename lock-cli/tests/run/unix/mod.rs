@@ -6,6 +6,8 @@ mod call;
 mod daemons;
 mod ends;
 mod examples;
+#[cfg(target_os = "linux")]
+mod handles;
 mod hold;
 mod lists;
 mod looks;
@@ -15,6 +17,7 @@ mod namespace;
 mod once;
 mod output;
 mod own_file;
+mod pages;
 mod recipes;
 mod secrecy;
 mod signals;
@@ -44,7 +47,8 @@ type OnServer = (&'static str, fn(&Owned));
 type WhereAllowed = (&'static str, fn(&Owned) -> Result<(), String>);
 
 pub(crate) fn main() {
-    let without = [usage::CASES, secrecy::CASES, looks::CASES, own_file::CASES].concat();
+    let without =
+        [usage::CASES, secrecy::CASES, looks::CASES, own_file::CASES, pages::WITHOUT_SERVER].concat();
     let on_server = [
         ends::CASES,
         waits::CASES,
@@ -56,6 +60,9 @@ pub(crate) fn main() {
         hold::CASES,
         lists::CASES,
         steps::CASES,
+        // They use sockets that are no files.
+        #[cfg(target_os = "linux")]
+        handles::CASES,
         voice::CASES,
         #[cfg(any(target_os = "linux", target_os = "android"))]
         daemons::CASES,
@@ -72,11 +79,17 @@ pub(crate) fn main() {
     let on_server = on_server.into_iter().map(|(name, case)| (name, move || case(&redis())));
     let mut trials = rules::judged("lock-cli", without);
     trials.extend(rules::judged("lock-cli", own_file::BY_SQLITE.iter().copied()));
+    #[cfg(target_os = "linux")]
+    trials.extend(rules::judged("lock-cli", handles::ON_ETCD.iter().copied()));
     trials.extend(rules::judged("lock-cli", looks::ON_ETCD.iter().chain(lists::ON_ETCD).copied()));
     trials.extend(judged_on(&Redis, on_server));
     trials.extend(judged_on(
         &Redis,
-        examples::CASES.iter().chain(recipes::CASES).map(|&(name, case)| (name, move || case(&redis()))),
+        examples::CASES
+            .iter()
+            .chain(recipes::CASES)
+            .chain(pages::CASES)
+            .map(|&(name, case)| (name, move || case(&redis()))),
     ));
     // They use unshare(1) and setpriv(1) of util-linux.
     #[cfg(target_os = "linux")]

@@ -9,6 +9,7 @@ use lock_test_servers::Owned;
 use super::WhereAllowed;
 use super::call::{Call, run};
 use super::daemons::DAEMON;
+use super::steps::{is_held, job};
 use super::waits::connection;
 use super::watch::{LEAVES, SOON};
 
@@ -17,6 +18,7 @@ pub(crate) const CASES: &[WhereAllowed] = &[
     ("the first process of a namespace passes signals on", signalled),
     ("the first process of a namespace ends daemons of the command", daemons),
     ("the first process of a namespace ends a command that has left its group", elsewhere),
+    ("a job in another namespace releases no lock that is not its own", jobs),
     ("a watcher that is killed in an inner namespace takes no group of the outer one with it", inner_numbers),
 ];
 
@@ -88,6 +90,24 @@ fn elsewhere(server: &Owned) -> Result<(), String> {
         let done = holder.finish();
         done.expect(74, &["\"first-elsewhere\" was lost", "killed"]);
         assert_in_time!(done.took < SOON, "{way:?}: {done:?}");
+    })
+}
+
+/// Both jobs are the first process of their namespaces, as those of two containers are.
+fn jobs(server: &Owned) -> Result<(), String> {
+    each_namespace(|way| {
+        let holds =
+            "eval \"$(\"$LOCK\" acquire jobs)\"; echo held; read -r go; \"$LOCK\" release jobs; echo $?";
+        let mut holder = within(way, job(server, holds)).with_stdin().start();
+        assert_eq!(holder.line(), "held");
+        let other =
+            within(way, job(server, "\"$LOCK\" release jobs; echo $?; \"$LOCK\" acquire --no-wait jobs"));
+        let done = other.finish();
+        assert_eq!((done.status, done.stdout.as_str()), (75, "64\n(exit 75)\n"), "{way:?}: {done:?}");
+        assert!(is_held(server, "jobs"), "{way:?}");
+        holder.tell("go");
+        let done = holder.finish();
+        assert_eq!(done.stdout, "0\n", "{way:?}: {done:?}");
     })
 }
 

@@ -5,6 +5,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::call::{lock, run};
+use super::steps::start;
 use super::usage::NOWHERE;
 use super::{Case, OnServer};
 
@@ -14,6 +15,9 @@ pub(crate) const ON_SERVER: &[OnServer] = &[
     // It reads /proc.
     #[cfg(target_os = "linux")]
     ("a password shows neither in ps nor in the command's environment", processes),
+    // It reads /proc.
+    #[cfg(target_os = "linux")]
+    ("neither login nor owner nor handle shows in names and processes of a keeper", keeper),
     ("others are shown the holder's command without its arguments", labels),
 ];
 
@@ -93,9 +97,55 @@ fn processes(server: &Owned) {
     }
 }
 
+#[cfg(target_os = "linux")]
+fn keeper(server: &Owned) {
+    use std::fs::read_to_string;
+
+    let url = with_password(server.url());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("url");
+    std::fs::write(&file, &url).unwrap();
+    let mut sockets = Vec::new();
+    for _ in 0..2 {
+        let flags = format!("--on-file {} kept-secret", file.display());
+        let release = "eval \"$exports\"; exec \"$LOCK\" release kept-secret";
+        let (mut job, answer, keeper) = start(server, &flags, &format!("read -r exports; {release}"));
+        let status = lock(["status", "kept-secret", "--json", "--on", server.url()]).finish();
+        let status: Value = serde_json::from_str(&status.stdout).unwrap();
+        let owner = status["holder"]["owner"].as_str().unwrap().to_owned();
+        let variables = answer["environment"].as_object().unwrap();
+        let handle = variables["LOCK_HANDLE_kept_2dsecret"].as_str().unwrap();
+        let secrets: Vec<&str> = handle.split('.').skip(2).collect();
+        assert!(secrets.len() == 2 && secrets.iter().all(|secret| secret.len() == 32), "{handle}");
+        // What the steps get has no login, and does not name the owner.
+        let answer = answer.to_string();
+        assert!(!answer.contains(SECRET) && !answer.contains(&owner), "{answer}");
+        // What every user sees has neither these nor what proves the hold.
+        let keeper = keeper.as_raw_nonzero();
+        let seen = [
+            read_to_string("/proc/net/unix").unwrap(),
+            read_to_string(format!("/proc/{keeper}/cmdline")).unwrap(),
+            read_to_string(format!("/proc/{keeper}/comm")).unwrap(),
+        ];
+        let environment = read_to_string(format!("/proc/{keeper}/environ")).unwrap();
+        for secret in [SECRET, &owner].into_iter().chain(secrets) {
+            assert!(!seen.iter().any(|seen| seen.contains(secret)), "{secret} in {seen:?}");
+            assert!(!environment.split('\0').any(|variable| variable.contains(secret)), "{secret}");
+        }
+        assert_eq!(seen[1], "lock\0__keep\0");
+        let ours: Vec<&str> = seen[0].lines().filter_map(|line| line.split("@onelock-").nth(1)).collect();
+        sockets.push(ours.iter().find(|name| handle.contains(**name)).expect("its socket").to_string());
+        job.tell("go");
+        job.tell(&format!("export LOCK_HANDLE_kept_2dsecret={handle}"));
+        job.finish().expect(0, &[]);
+    }
+    // Not made of the URL, the name or the parent: nothing can be guessed from it.
+    assert_ne!(sockets[0], sockets[1]);
+}
+
 /// Reads the parent's number from proc_pid_status(5).
 #[cfg(target_os = "linux")]
-fn parent(process: u32) -> u32 {
+pub(crate) fn parent(process: u32) -> u32 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap().trim().parse().unwrap()
 }
