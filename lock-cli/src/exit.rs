@@ -83,7 +83,7 @@ impl Failure {
     }
 
     /// The failure of something that the operating system has refused: `what` says what it was.
-    pub(crate) fn of_system(what: &str, error: &std::io::Error) -> Failure {
+    pub(crate) fn of_system(what: &str, error: &io::Error) -> Failure {
         Failure::new(Exit::System, format!("{what}: {error}"))
     }
 

@@ -121,7 +121,7 @@ impl Run {
     /// Lets the daemons go on, or ends them if the lock was lost.
     async fn decide_on_daemons(&self, process: &mut Process, release: Release) -> Result<(), Failure> {
         match release {
-            Release::InTime | Release::Signalled(_) => process.let_go(),
+            Release::InTime | Release::Kept | Release::Signalled(_) => process.let_go(),
             Release::TooLate => {
                 if let Some(survivor) = child::end_daemons(process).await {
                     let what = format!("{:?} was lost before the command ended, and {survivor}", self.name);

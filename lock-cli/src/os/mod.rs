@@ -8,8 +8,8 @@ pub(crate) use found::{Found, Survivor, Why};
 #[cfg(unix)]
 pub(crate) use unix::{
     Deadline, Descriptor, Process, ServiceManager, Signal, Signals, close_stderr, detach,
-    fail_instead_of_stopping, inner_call, outlive_full_files, own_program, room_for_a_runtime, stdin_is_ready,
-    wait_for_room, write_instead_of_stopping,
+    fail_instead_of_stopping, inner_call, outlive_full_files, own_program, room_for_a_runtime,
+    stdin_is_ready, wait_for_room, write_instead_of_stopping,
 };
 
 #[cfg(not(unix))]
