@@ -245,7 +245,7 @@ fn resized(server: &Owned) {
             .unwrap();
     }
     session.shows("held by");
-    holder.signal(rustix::process::Signal::TERM);
+    holder.signal(Signal::TERM);
     session.shows("has 42");
 }
 
