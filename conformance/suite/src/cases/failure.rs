@@ -107,7 +107,7 @@ async fn a_server_that_stands_still_for_longer_than_the_lease_harms_no_client(
 async fn a_server_that_stands_still_for_a_moment_costs_no_lock(s: Setting, servers: Arc<dyn OwnServers>) {
     let mut server = servers.start().await;
     let client = server.open(Options::default()).answered().await;
-    let ttl = s.ttl() * 4;
+    let ttl = (s.ttl() * 4).min(client.info().max_ttl);
     let lock = |name: &Name| client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
     let (held, given_up) =
         (lock(&s.name()).acquire().answered().await, lock(&s.name()).acquire().answered().await);
