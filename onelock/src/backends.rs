@@ -179,8 +179,6 @@ const OTHER_NAMES: &[(&str, &str)] = &[
     ("redis+tls", "rediss"),
     ("redis+ssl", "rediss"),
     ("file", "sqlite"),
-    ("http", "etcd"),
-    ("https", "etcds"),
     ("mem", "memory"),
 ];
 

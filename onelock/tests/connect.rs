@@ -154,7 +154,6 @@ async fn a_scheme_that_is_nearly_right_is_told_which_was_meant() {
         ("pgsql://h/d", "postgres://"),
         ("mongo://h/d", "mongodb://"),
         ("zookeeper://h", "zk://"),
-        ("https://h:2379", "etcds://"),
         ("sqlite3:///f", "sqlite://"),
     ] {
         let error = refused(url).await;

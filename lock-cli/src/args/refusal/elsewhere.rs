@@ -19,7 +19,7 @@ const FLAGS: &[(&[&str], &str)] = &[
         ],
         "the server's URL goes after `--on`: --on URL",
     ),
-    (&["endpoints", "endpoint", "http-addr"], "the servers go after `--on`: --on etcd://a,b,c"),
+    (&["endpoints", "endpoint", "http-addr"], "the servers go after `--on`, separated by commas: --on URL"),
     (&["url-file", "on-url-file", "file", "config"], "a file with the server's URL goes after `--on-file`"),
     (&["key", "lock", "lock-name", "resource"], "the lock's name goes after `--name`"),
     (&["n", "nb", "nonblock", "non-block", "nonblocking", "no-block", "nowait", "fail-fast"], NO_WAIT),
