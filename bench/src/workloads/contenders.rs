@@ -195,10 +195,13 @@ mod tests {
     async fn contenders_of_one_process_share_a_lock() {
         let subject = Kind::Ours.connect("memory://").await.unwrap();
         let mut crowd = Crowd::of(subject.as_ref(), "lock-bench:contenders", 3).await.unwrap();
-        for _ in 0..2 {
+        let (mut granted, began) = ([0; 3], Instant::now());
+        // A machine that stands still leaves too little of one slice.
+        while granted.contains(&0) {
+            assert!(began.elapsed() < Duration::from_secs(10), "{granted:?}");
             let turns = crowd.compete(Duration::from_millis(50)).await.unwrap();
             assert_eq!((turns.len(), crowd.len()), (3, 3));
-            assert!(turns.iter().all(|turns| turns.in_time > 0), "{turns:?}");
+            granted.iter_mut().zip(&turns).for_each(|(all, turns)| *all += turns.in_time);
         }
     }
 }
