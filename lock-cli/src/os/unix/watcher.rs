@@ -208,6 +208,7 @@ fn say_alone(survivor: Survivor) {
     print::note(format!(
         "lock was killed, and {survivor}; when the lease ends, another client can have the lock"
     ));
+    print::finish();
     close_outputs();
 }
 

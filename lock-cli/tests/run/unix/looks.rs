@@ -75,7 +75,7 @@ fn forged(server: &Owned) {
     // A list finds it by its token.
     run(server.url(), "forged", &["--no-wait"], "true").finish().expect(0, &[]);
     let value = "00000000000000000000000000000007 a\u{1b}[2J\nlock: b\u{9b}2J\u{202e}c";
-    redis::cmd("SET").arg("forged").arg(value).exec(&mut connection(server)).unwrap();
+    redis::cmd("SET").arg("forged").arg(value).arg("PX").arg(60_000).exec(&mut connection(server)).unwrap();
     let url = server.url();
     let (plain, json) = ("a [2J lock: b 2J c", ["--no-wait", "--json"]);
     for (done, says, lines) in [
