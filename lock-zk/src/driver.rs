@@ -1,6 +1,6 @@
 //! The driver: opens claims, inspects holders and waiters, revokes locks.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -23,6 +23,10 @@ use crate::link::{Failure, Link, Site};
 use crate::sessions::Sessions;
 use crate::settings::ZooKeeper;
 
+/// The process whose connections the client crate serves: by one thread for all of them, async-io's, which no fork has and
+/// none can start again.
+static SERVED: OnceLock<Process> = OnceLock::new();
+
 /// The driver of one ensemble.
 #[derive(Debug)]
 pub(crate) struct ZkDriver {
@@ -35,6 +39,9 @@ pub(crate) struct ZkDriver {
 
 impl ZkDriver {
     pub(crate) async fn open(zookeeper: ZooKeeper, context: Context) -> Result<ZkDriver> {
+        if SERVED.get_or_init(Process::this).is_another() {
+            return Err(errors::forked());
+        }
         let address = zookeeper.address();
         let ZooKeeper { reach, chroot, common, tick } = zookeeper;
         let CommonParameters { prefix, opening, .. } = common;

@@ -125,6 +125,7 @@ impl ZooKeeper {
     ///
     /// `Unavailable` if no server can be reached. `Rejected` if the server refuses this client. `Invalid` outside a
     /// tokio runtime, unless the options are [dedicated](Options::dedicated), and for a patience below 1 ms.
+    /// `Unsupported` in a fork of a process that has opened a client.
     ///
     /// # Cancel safety
     ///

@@ -41,6 +41,11 @@ impl Backend for ZooKeeper {
         true
     }
 
+    /// The client crate serves its connections by a thread that a fork has not got.
+    fn opens_in_forks(&self) -> bool {
+        false
+    }
+
     fn promised(&self) -> Vec<Promise> {
         let rises = Rises::UntilAMajorityLosesItsData;
         vec![Promise {

@@ -59,6 +59,11 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         usize::MAX
     }
 
+    /// See [`Harness::opens_in_forks`](lock_conformance::Harness::opens_in_forks).
+    fn opens_in_forks(&self) -> bool {
+        true
+    }
+
     /// See [`Harness::promised`](lock_conformance::Harness::promised). There is no default, so that a backend cannot
     /// forget to say it.
     fn promised(&self) -> Vec<Promise>;

@@ -55,6 +55,12 @@ pub trait Harness: fmt::Debug + Send + Sync + 'static {
         usize::MAX
     }
 
+    /// Returns whether a fork of a process that has clients can open one of its own. If not, opening it says so. Default: it
+    /// can.
+    fn opens_in_forks(&self) -> bool {
+        true
+    }
+
     /// Returns what the backend's documents promise of its servers. If they promise different things of several kinds of
     /// server, what the server says of itself has to agree with one of them. Default: they promise nothing.
     fn promised(&self) -> Vec<Promise> {

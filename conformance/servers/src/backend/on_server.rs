@@ -45,6 +45,10 @@ impl<B: Backend> Harness for OnServer<B> {
         self.backend.proven_at_once()
     }
 
+    fn opens_in_forks(&self) -> bool {
+        self.backend.opens_in_forks()
+    }
+
     fn promised(&self) -> Vec<Promise> {
         self.backend.promised()
     }
