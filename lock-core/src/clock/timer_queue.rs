@@ -187,12 +187,22 @@ impl Queue {
             let (after, wait) = waited.unwrap_or_else(PoisonError::into_inner);
             entries = after;
             if wait.timed_out() {
-                let due = entries.take_due(clock.now());
+                let due = entries.due(clock.now());
                 drop(entries);
-                due.into_values().for_each(Waker::wake);
+                due.values().for_each(Waker::wake_by_ref);
+                self.remove(due.into_keys());
                 return true;
             }
         }
+    }
+
+    /// Removes entries that were woken. Before that they stay: the task may look meanwhile, and would sleep past them.
+    fn remove(&self, places: impl Iterator<Item = Place>) {
+        let mut entries = self.entries();
+        let removed: Vec<_> = places.map(|place| entries.wakers.remove(&place)).collect();
+        drop(entries);
+        // Not under the lock, as in `drop`.
+        drop(removed);
     }
 
     /// Wakes the sleepers whose time has come. Returns the moment of the first entry that remains.
@@ -216,6 +226,11 @@ impl Queue {
 impl Entries {
     fn first(&self) -> Option<Instant> {
         self.wakers.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    fn due(&self, now: Instant) -> BTreeMap<Place, Waker> {
+        let due = self.wakers.range(..=(now, u64::MAX));
+        due.map(|(place, waker)| (*place, waker.clone())).collect()
     }
 
     fn take_due(&mut self, now: Instant) -> BTreeMap<Place, Waker> {

@@ -2,6 +2,8 @@
 
 use std::pin::{Pin, pin};
 use std::sync::atomic::AtomicU64;
+use std::sync::mpsc;
+use std::task::Wake;
 use std::time::Duration;
 
 use super::*;
@@ -154,6 +156,37 @@ fn a_sleeper_elsewhere_is_woken_though_the_runtime_stands_still() {
         assert!(poll(sleeps[nth].as_mut()).is_ready() && clock.now() >= moments[nth]);
     }
     assert_eq!(wakes[0].count(), 0);
+}
+
+/// A waker whose first call goes on when it is told to, as that of a thread which the machine stops.
+struct Stopped {
+    is_called: AtomicBool,
+    goes_on: Mutex<mpsc::Receiver<()>>,
+}
+
+impl Wake for Stopped {
+    fn wake(self: Arc<Self>) {
+        if !self.is_called.swap(true, Ordering::SeqCst) {
+            self.goes_on.lock().unwrap().recv().unwrap_err();
+        }
+    }
+}
+
+#[test]
+fn the_task_wakes_what_a_stopped_watchdog_has_found() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (clock, queue) = runtime.block_on(async { start() });
+    let at = clock.now() + 200 * MS;
+    let (go_on, goes_on) = mpsc::channel();
+    let stopped = Arc::new(Stopped { is_called: AtomicBool::new(false), goes_on: Mutex::new(goes_on) });
+    let (mut first, mut second) = (pin!(clock.sleep_until(at)), pin!(clock.sleep_until(at)));
+    assert!(first.as_mut().poll(&mut Context::from_waker(&stopped.clone().into())).is_pending());
+    let woken = Arc::<Wakes>::default();
+    woken.poll(|context| second.as_mut().poll(context));
+    wait_until(|| stopped.is_called.load(Ordering::SeqCst));
+    queue.wake_due(clock.now());
+    assert_eq!(woken.count(), 1);
+    drop(go_on);
 }
 
 /// A client that is used by the tasks of its own runtime alone has one thread less.
