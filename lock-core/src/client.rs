@@ -66,7 +66,8 @@ impl Client {
     pub async fn check(&self) -> Result<Vec<Finding>> {
         let driver = self.shared.driver.clone();
         let patience = self.shared.patience_for(DEFAULT_TTL);
-        let outcome = self.run_at_home(patience, async move { driver.check(patience).await }).await;
+        let check = async move { driver.check(patience).await };
+        let outcome = self.home.run(&self.shared.clock, patience, check).await;
         outcome.map_err(|e| self.shared.at("check", None, e))
     }
 
@@ -88,7 +89,8 @@ impl Client {
     pub async fn list(&self, beginning: &str) -> Result<Vec<(Name, Inspection)>> {
         let (driver, beginning) = (self.shared.driver.clone(), beginning.to_owned());
         let patience = self.shared.patience_for(DEFAULT_TTL);
-        let names = self.run_at_home(patience, async move { driver.names(&beginning, patience).await }).await;
+        let list = async move { driver.names(&beginning, patience).await };
+        let names = self.home.run(&self.shared.clock, patience, list).await;
         let names: BTreeSet<Name> = names.map_err(|e| self.shared.at("list", None, e))?.into_iter().collect();
         let (found, mut locks) = (names.len(), Vec::new());
         for (read, name) in names.into_iter().enumerate() {
@@ -122,7 +124,8 @@ impl Client {
     pub async fn init(&self) -> Result<String> {
         let driver = self.shared.driver.clone();
         let patience = self.shared.patience_for(DEFAULT_TTL);
-        let outcome = self.run_at_home(patience, async move { driver.init(patience).await }).await;
+        let init = async move { driver.init(patience).await };
+        let outcome = self.home.run(&self.shared.clock, patience, init).await;
         outcome.map_err(|e| self.shared.at("init", None, e))
     }
 
@@ -195,14 +198,6 @@ impl Client {
             closing: watch::Sender::new(false),
         };
         Client { shared: Shares::new(shared), home: Shares::new(home) }
-    }
-
-    async fn run_at_home<T: Send + 'static>(
-        &self,
-        patience: Duration,
-        work: impl Future<Output = Result<T>> + Send + 'static,
-    ) -> Result<T> {
-        self.home.run(&self.shared.clock, patience, work).await
     }
 }
 

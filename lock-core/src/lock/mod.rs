@@ -152,7 +152,8 @@ impl Lock {
     pub async fn inspect(&self) -> Result<Inspection> {
         let (driver, name) = (self.shared.driver.clone(), self.terms.name.clone());
         let patience = self.shared.patience_for(self.terms.ttl);
-        let outcome = self.run_at_home(patience, async move { driver.inspect(&name, patience).await }).await;
+        let inspect = async move { driver.inspect(&name, patience).await };
+        let outcome = self.home.run(&self.shared.clock, patience, inspect).await;
         outcome.map_err(|e| self.at("inspect", e))
     }
 
@@ -189,7 +190,7 @@ impl Lock {
             driver.revoke(&name, revocation).await
         };
         // Two requests.
-        let outcome = self.run_at_home(patience * 2, revoked).await;
+        let outcome = self.home.run(&self.shared.clock, patience * 2, revoked).await;
         outcome.map_err(|e| self.at("revoke", e))
     }
 
@@ -238,14 +239,6 @@ impl Lock {
         let entered = entered.unwrap_or_else(|why| Err(self.home.unanswered(why, Effect::NotApplied)));
         let hold = entered.map_err(|e| self.at("acquire", e))?;
         Ok(hold.map(Guard::new))
-    }
-
-    async fn run_at_home<T: Send + 'static>(
-        &self,
-        patience: Duration,
-        work: impl Future<Output = Result<T>> + Send + 'static,
-    ) -> Result<T> {
-        self.home.run(&self.shared.clock, patience, work).await
     }
 
     /// Returns this lock for work that is done once in each slot of `period`.

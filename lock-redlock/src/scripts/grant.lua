@@ -33,18 +33,19 @@ local function mint()
   return token
 end
 
-if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
-  return {1, mint(), ttl, now}
-end
-
 local holder = redis.call('GET', KEYS[1])
+local is_free = not holder
 for nth = 7, #ARGV do
   -- What is left of an earlier try of this owner is taken over, as a grant of its own.
-  if holder == ARGV[nth] then
-    redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-    return {1, mint(), ttl, now}
-  end
+  is_free = is_free or holder == ARGV[nth]
 end
+if is_free then
+  -- The token first: an error must not leave the lock taken.
+  local token = mint()
+  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+  return {1, token, ttl, now}
+end
+
 local left = redis.call('PTTL', KEYS[1])
 if holder ~= ARGV[1] then return {0, left, holder, previous, now} end
 

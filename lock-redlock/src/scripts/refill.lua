@@ -17,11 +17,12 @@ local previous = tonumber(string.match(redis.call('GET', KEYS[2]) or '0', '^%d+$
 if not previous or previous >= 9007199254740992 then
   return redis.error_reply('WRONGTYPE the key beside the lock, ' .. KEYS[2] .. ', holds no token')
 end
-if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
-  return {redis.call('GET', KEYS[1]) == ARGV[1] and 1 or 0, now}
-end
+local holder = redis.call('GET', KEYS[1])
+if holder then return {holder == ARGV[1] and 1 or 0, now} end
+-- The token first, as in grant.lua.
 local token = tonumber(ARGV[4])
 if token > previous then
   redis.call('SET', KEYS[2], ARGV[4], 'PXAT', string.format('%.0f', math.floor(token / 1000) + 3600000))
 end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return {1, now}

@@ -153,6 +153,28 @@ pub(crate) fn a_token_that_is_none_leaves_the_lock_free() {
     });
 }
 
+pub(crate) fn a_refused_token_leaves_the_lock_free() {
+    run(async {
+        let nodes = five(Duration::from_secs(30));
+        let (node, a) = (nodes.node(0), ask("a"));
+        let token = granted(&node, &a).await;
+        freed(&node, &a).await;
+        let mut admin = admin(&nodes.urls()[0]).await;
+        let mut forbid = redis::cmd("ACL");
+        forbid.arg(&["SETUSER", "default", "resetkeys", "%R~*", "%W~raised"]);
+        forbid.exec_async(&mut admin).await.unwrap();
+        for refused in [
+            node.grant(a.clone(), None, PATIENCE).await.map(drop),
+            node.refill(a.clone(), later(token), PATIENCE).await.map(drop),
+        ] {
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::Rejected);
+            let mut exists = redis::cmd("EXISTS");
+            let taken: u32 = exists.arg(&a.keys.lock[..]).query_async(&mut admin).await.unwrap();
+            assert_eq!(taken, 0);
+        }
+    });
+}
+
 /// Before its deadline, the copy takes a lock that is free again, and must not look like the attempt's first grant.
 /// After its deadline it takes nothing.
 pub(crate) fn a_late_copy_of_an_attempt_is_another_grant() {
