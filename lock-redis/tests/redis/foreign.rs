@@ -94,7 +94,7 @@ pub(crate) fn what_looks_like_ours_is_shown_in_one_line() {
         let forged = "a\u{1b}[2J\nlock: b\u{9b}\u{202e}\u{2028}c";
         let value = format!("00000000000000000000000000000007 {forged}{}", "x".repeat(300));
         let _: () = raw.ask(&["SET", "a", &value, "PX", "60000"]).await;
-        let lock = client.lock("a").wait(Duration::from_millis(50)).build().unwrap();
+        let lock = client.lock("a").wait(Duration::from_secs(1)).build().unwrap();
         let shown = lock.inspect().await.unwrap().holder.unwrap();
         let label = shown.label.as_ref().unwrap();
         assert!(label.starts_with("a [2J lock: b   cxxx") && label.len() <= MAX_LABEL, "{label:?}");
