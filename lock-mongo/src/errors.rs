@@ -104,6 +104,11 @@ pub(crate) fn words(error: &MongoError) -> String {
     }
 }
 
+/// Whether the server has answered the request, by refusing it.
+pub(crate) fn is_an_answer(error: &MongoError) -> bool {
+    matches!(*error.kind, ErrorKind::Command(_) | ErrorKind::Write(_))
+}
+
 /// Whether the document that the request had to create exists already.
 pub(crate) fn is_duplicate(error: &MongoError) -> bool {
     code(error) == Some(11000)

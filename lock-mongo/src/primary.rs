@@ -115,7 +115,7 @@ impl Primary {
         }
     }
 
-    /// Records that an answer without the server's time has just arrived.
+    /// Records that an answer has just arrived.
     pub(crate) fn record_heard(&self, clock: &Clock) {
         self.state().answered = Some(clock.now());
     }

@@ -56,7 +56,6 @@ impl Renews for Server {
             }
         });
         let renewed = answer.await?.as_ref().and_then(renewed);
-        link.primary.record_heard(call.clock());
         Ok(vec![(renewed == Some(all)).then_some(ttl); all])
     }
 }

@@ -149,8 +149,7 @@ impl Server {
         self.read(call, &link, asked_in, answer.as_ref())
     }
 
-    /// Returns the keys of all documents of locks that begin with `beginning`, free ones too. Each page has the whole
-    /// patience.
+    /// Returns the keys that begin with `beginning` of all documents that have an owner. Each page has the whole patience.
     pub(crate) async fn keys(&self, beginning: &str, patience: Duration) -> Result<Vec<Vec<u8>>> {
         self.prepare(&Call::begin(&self.clock, patience)).await?;
         let beginning = format!("{}{beginning}", self.prefix.as_str()).into_bytes();
@@ -161,19 +160,20 @@ impl Server {
                 page.map_err(|e| e.not_applied().and_says(&format!("; {read} documents were read before")))?;
             read += page.len();
             // With its subtype, by which the server orders as well.
-            last = page.last().cloned();
+            last = page.last().map(|document| document.key.clone());
             let is_last = page.len() < PAGE;
-            let names = page.into_iter().map(|key| key.bytes).filter(|key| key.starts_with(&beginning));
-            keys.extend(names);
+            let owned = page.into_iter().filter(|document| document.has_owner);
+            keys.extend(owned.map(|document| document.key.bytes).filter(|key| key.starts_with(&beginning)));
             if is_last {
                 return Ok(keys);
             }
         }
     }
 
-    /// Returns the next keys of documents behind `last`, in the order of the server: it compares the lengths of binary
-    /// values first, so that no range of them is a prefix.
-    async fn page(&self, call: &Call, last: Option<Binary>) -> Result<Vec<Binary>> {
+    /// Returns the next documents behind `last`, in the order of the server: it compares the lengths of binary values
+    /// first, so that no range of them is a prefix. They are not filtered by the server, so that each page takes it the
+    /// same time.
+    async fn page(&self, call: &Call, last: Option<Binary>) -> Result<Vec<Listed>> {
         let link = self.link();
         let (locks, left) = (link.locks().clone(), call.left());
         let range = match last {
@@ -181,18 +181,19 @@ impl Server {
             None => doc! { "$gte": statements::bytes(&[]) },
         };
         self.ask(call, &link, async move {
-            let found =
-                locks.find(doc! { "_id": range }).projection(doc! { "_id": 1 }).sort(doc! { "_id": 1 });
-            let found = found
+            let found = locks
+                .find(doc! { "_id": range })
+                .projection(doc! { "_id": 1, "owner": 1 })
+                .sort(doc! { "_id": 1 })
                 .limit(PAGE as i64)
                 .batch_size(PAGE as u32)
                 .max_time(left)
                 .selection_criteria(primary_only());
-            let (mut found, mut keys) = (found.await?, Vec::new());
+            let (mut found, mut page) = (found.await?, Vec::new());
             while found.advance().await? {
-                keys.extend(key_of(found.current()));
+                page.extend(Listed::read(found.current()));
             }
-            Ok(keys)
+            Ok(page)
         })
         .await
     }
@@ -208,10 +209,12 @@ impl Server {
         let mut borrowed = claim_session.borrow(call.clock(), call.left() / 2).await;
         let link = borrowed.link(self.link());
         let asked_in = link.primary.term();
-        let left = call.left();
-        if left.is_zero() {
+        if call.is_over() {
             return Err(call.out_of_time(Effect::NotApplied));
         }
+        // The server says before the call is over that it could not write: another program's transaction is open on the
+        // document.
+        let left = call.left() / 8 * 7;
         let (asked, kind) = (link.clone(), self.profile.kind());
         let answer = self.ask(call, &link, async move {
             let session = borrowed.session(&asked).await?;
@@ -263,7 +266,12 @@ impl Server {
             return Err(call.out_of_time(Effect::NotApplied));
         }
         match detached(call.clock(), left, async { Ok(asking.await) }).await {
-            Ok(answer) => answer.map_err(errors::request_error),
+            Ok(answer) => {
+                if answer.as_ref().err().is_none_or(errors::is_an_answer) {
+                    link.primary.record_heard(call.clock());
+                }
+                answer.map_err(errors::request_error)
+            }
             Err(_) => {
                 if !link.primary.has_answered_since(call.began() + call.ends().since(call.began()) / 2) {
                     self.replace_link(link);
@@ -331,11 +339,19 @@ async fn update(
         .await
 }
 
-/// How many keys one request of a list reads.
+/// How many documents one request of a list reads.
 const PAGE: usize = 10_000;
 
-/// Returns the key of a lock's document.
-fn key_of(document: &RawDocument) -> Option<Binary> {
-    let key = document.get_binary("_id").ok()?;
-    Some(Binary { subtype: key.subtype, bytes: key.bytes.to_vec() })
+/// What a list reads of a document.
+struct Listed {
+    key: Binary,
+    has_owner: bool,
+}
+
+impl Listed {
+    fn read(document: &RawDocument) -> Option<Listed> {
+        let key = document.get_binary("_id").ok()?;
+        let key = Binary { subtype: key.subtype, bytes: key.bytes.to_vec() };
+        Some(Listed { key, has_owner: document.get_binary("owner").is_ok() })
+    }
 }

@@ -163,10 +163,6 @@ impl Interrupt for Admin {
 
 #[async_trait]
 impl KeepBusy for Admin {
-    fn most(&self) -> usize {
-        10
-    }
-
     async fn keep_busy(&self, names: &[Name]) -> Box<dyn Busy> {
         let (locks, keys) = (locks(&self.url).await, names.iter().map(key).collect::<Vec<Bson>>());
         let theirs = doc! { "_id": { "$in": keys } };

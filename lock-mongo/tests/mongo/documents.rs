@@ -107,25 +107,46 @@ pub(crate) fn what_no_lock_client_has_written_is_rejected() {
     });
 }
 
-/// 60,000 documents of other programs take seven requests, each with an answer of several pieces. Some have keys of another subtype, by which the server orders
-/// them as well.
+/// 25,000 documents take three requests, each with an answer of several pieces. Some have keys of another subtype, by which
+/// the server orders as well.
 pub(crate) fn a_list_beside_many_documents_has_a_patience_for_each_request() {
-    const PATIENCE: Duration = Duration::from_millis(1500);
+    const PATIENCE: Duration = Duration::from_secs(1);
     run(async {
         let server = Server::start(&StandaloneMongoDb, &[]);
         let other = |n: u32| {
             let subtype = if n.is_multiple_of(2) { BinarySubtype::Generic } else { BinarySubtype::Uuid };
             doc! { "_id": Binary { subtype, bytes: [[0; 12].as_slice(), &n.to_be_bytes()].concat() } }
         };
-        server.locks().await.insert_many((0..60_000).map(other)).await.unwrap();
+        server.locks().await.insert_many((0..25_000).map(other)).await.unwrap();
         granted(&mut claim(&server.client().await, "held", LONG)).await;
         let proxy = Proxy::start(&format!("127.0.0.1:{}", server.0.port())).await.unwrap();
         let url = server.through(proxy.address());
         let client = lock_mongo::connect_with(&url, Options::default().patience(PATIENCE)).answered().await;
-        proxy.delay(Direction::ToClient, Duration::from_millis(60));
+        proxy.delay(Direction::ToClient, Duration::from_millis(400));
         let began = Instant::now();
         let listed = client.list("").answered().await;
         assert!(began.elapsed() > PATIENCE, "a list of {:?} shows nothing", began.elapsed());
         assert_eq!(listed.len(), 1, "{listed:?}");
+
+        proxy.hold(Direction::ToClient);
+        let error = client.list("").await.expect_err("no answer comes");
+        assert!(error.is_transient() && error.message().contains("0 documents were read before"), "{error}");
+        assert!(!error.may_have_taken_effect(), "{error:?}");
+    });
+}
+
+pub(crate) fn a_list_looks_at_no_lock_that_was_released() {
+    run(async {
+        let server = Server::start(&StandaloneMongoDb, &[]);
+        let client = server.client().await;
+        for n in 0..20 {
+            let mut claim = claim(&client, &format!("released {n}"), LONG);
+            granted(&mut claim).await;
+            claim.release().await.unwrap();
+        }
+        granted(&mut claim(&client, "held", LONG)).await;
+        let before = server.commands("find").await;
+        assert_eq!(client.list("").answered().await.len(), 1);
+        assert_eq!(server.commands("find").await - before, 2, "for the names, and for the one that is held");
     });
 }

@@ -8,11 +8,12 @@ use lock_conformance::assert_in_time;
 use lock_conformance::proxy::{Direction, Fault, Proxy};
 use lock_core::driver::Renewal;
 use lock_core::{Effect, ErrorKind};
+use lock_mongo::mongodb::bson::{DateTime, doc};
 use lock_test_servers::{MongoDb, StandaloneMongoDb};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use crate::server::{LONG, Server, claim, claim_with, granted, open, run, until};
+use crate::server::{LONG, Server, claim, claim_with, granted, key, locks, open, run, until};
 use lock_conformance::timing::Returned;
 
 /// As when a firewall forgets all connections: the `mongodb` crate's pool would hand out one dead connection after the
@@ -103,6 +104,42 @@ pub(crate) fn an_answer_at_a_calls_beginning_keeps_no_dead_link() {
         let error = renewed.expect_err("its connection is dead");
         assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error:?}");
         assert!(matches!(holder.renew(LONG).await.expect("it is on a new connection"), Renewal::Held { .. }));
+    });
+}
+
+/// The server's refusal is an answer: it proves that the link is alive.
+pub(crate) fn a_document_that_others_keep_costs_no_link() {
+    run(async {
+        let server = Server::start(&MongoDb, &[]);
+        let client = server.client().await;
+        granted(&mut claim(&client, "kept", LONG)).await;
+        let raw = server.raw().await;
+        let kept = doc! { "_id": key("kept") };
+        let ended = doc! { "$set": { "expires": DateTime::from_millis(0) } };
+        locks(&raw).update_one(kept.clone(), ended).await.unwrap();
+        let mut keeper = raw.start_session().await.unwrap();
+        keeper.start_transaction().await.unwrap();
+        locks(&raw)
+            .update_one(kept, doc! { "$set": { "label": "kept" } })
+            .session(&mut keeper)
+            .await
+            .unwrap();
+
+        let connections = async || {
+            let status = raw.database("admin").run_command(doc! { "serverStatus": 1 }).await.unwrap();
+            status.get_document("connections").unwrap().get_i32("totalCreated").unwrap()
+        };
+        let (before, mut waiter) =
+            (connections().await, claim_with(&client, "kept", LONG, Duration::from_secs(1)));
+        const ATTEMPTS: i32 = 6;
+        for _ in 0..ATTEMPTS {
+            let error = waiter.attempt().await.expect_err("a transaction is open on its document");
+            assert!(error.is_transient(), "{error:?}");
+        }
+        let opened = connections().await - before;
+        assert!(opened < ATTEMPTS, "{opened} connections were opened");
+        keeper.abort_transaction().await.unwrap();
+        granted(&mut waiter).await;
     });
 }
 

@@ -34,6 +34,7 @@ rules! {
     }
     documents {
         a_list_beside_many_documents_has_a_patience_for_each_request,
+        a_list_looks_at_no_lock_that_was_released,
         a_lock_is_a_document_under_its_bytes,
         the_index_forgets_a_day_after_the_token,
         what_no_lock_client_has_written_is_rejected,
@@ -56,6 +57,7 @@ rules! {
     }
     link {
         an_answer_at_a_calls_beginning_keeps_no_dead_link,
+        a_document_that_others_keep_costs_no_link,
         connections_that_died_together_cost_one_patience,
         a_server_that_never_answered_costs_a_call_its_own_patience_and_few_connections,
         a_program_that_drops_its_client_as_its_last_act_ends_in_silence,

@@ -11,12 +11,6 @@ use lock_test_servers::{MongoDb, Product, StandaloneMongoDb};
 use crate::server::{LONG, PATIENCE, Server, document, key, run, terms};
 
 /// How many commands of this kind the server has been sent.
-async fn commands(server: &Server, kind: &str) -> i64 {
-    let status = server.admin(doc! { "serverStatus": 1 }).await;
-    let commands = status.get_document("metrics").unwrap().get_document("commands").unwrap();
-    commands.get_document(kind).unwrap().get_i64("total").unwrap()
-}
-
 pub(crate) fn renewals_in_one_moment_share_requests() {
     const KINDS: [&dyn Product; 2] = [&MongoDb, &StandaloneMongoDb];
     run(async {
@@ -28,13 +22,12 @@ pub(crate) fn renewals_in_one_moment_share_requests() {
             let earlier = doc! { "$set": { "expires": { "$subtract": ["$expires", 9000] } } };
             locks.update_many(doc! {}, vec![earlier]).await.unwrap();
             let now = DateTime::now().timestamp_millis();
-            let (alone, together) =
-                (commands(&server, "findAndModify").await, commands(&server, "update").await);
+            let (alone, together) = (server.commands("findAndModify").await, server.commands("update").await);
             holders.renew().expect(300, &[]).await;
             let after = DateTime::from_millis(now + 15_000);
             assert_eq!(locks.count_documents(doc! { "expires": { "$gt": after } }).await.unwrap(), 300);
-            let alone = commands(&server, "findAndModify").await - alone;
-            let together = commands(&server, "update").await - together;
+            let alone = server.commands("findAndModify").await - alone;
+            let together = server.commands("update").await - together;
             assert!(alone <= 10 && (3..=30).contains(&together), "{alone} alone, {together} together");
         }
     });
@@ -113,8 +106,8 @@ pub(crate) fn what_a_majority_has_not_acknowledged_renews_nothing() {
         };
         let denied = doc! { "configureFailPoint": "failCommand", "mode": "alwaysOn", "data": denied };
         server.admin(denied).await;
-        let alone = commands(&server, "findAndModify").await;
+        let alone = server.commands("findAndModify").await;
         holders.renew().expect(12, &[]).await;
-        assert_eq!(commands(&server, "findAndModify").await - alone, 12);
+        assert_eq!(server.commands("findAndModify").await - alone, 12);
     });
 }

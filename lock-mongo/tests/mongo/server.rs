@@ -45,6 +45,13 @@ impl Server {
         self.raw().await.database("admin").run_command(command).await.unwrap()
     }
 
+    /// Returns how many commands of this kind the server has been sent.
+    pub(crate) async fn commands(&self, kind: &str) -> i64 {
+        let status = self.admin(doc! { "serverStatus": 1 }).await;
+        let commands = status.get_document("metrics").unwrap().get_document("commands").unwrap();
+        commands.get_document(kind).unwrap().get_i64("total").unwrap()
+    }
+
     /// Returns the server's URL with another address.
     pub(crate) fn through(&self, address: impl std::fmt::Display) -> String {
         self.0.url().replace(&format!("127.0.0.1:{}", self.0.port()), &address.to_string())

@@ -233,18 +233,12 @@ async fn release_and_hold(server: &Server, heard: i64) {
 
 /// Returns how many `update` commands the server has received. Attempts, renewals and releases are other commands.
 async fn updates(server: &Server) -> i64 {
-    commands(server, "update").await
+    server.commands("update").await
 }
 
 /// Returns how many looks and how many attempts, renewals or releases the server has received.
 async fn asked(server: &Server) -> (i64, i64) {
-    (commands(server, "find").await, commands(server, "findAndModify").await)
-}
-
-async fn commands(server: &Server, command: &str) -> i64 {
-    let status = server.admin(doc! { "serverStatus": 1 }).await;
-    let commands = status.get_document("metrics").unwrap().get_document("commands").unwrap();
-    commands.get_document(command).unwrap().get_i64("total").unwrap()
+    (server.commands("find").await, server.commands("findAndModify").await)
 }
 
 async fn marked(server: &Server) -> Option<DateTime> {

@@ -88,11 +88,6 @@ pub trait KeepBusy: fmt::Debug + Send + Sync {
     /// Keeps what the server has of each of these names from all other writers, as the open transaction of another program
     /// would. Each name was held before.
     async fn keep_busy(&self, names: &[Name]) -> Box<dyn Busy>;
-
-    /// Returns up to how many busy names of a client the backend's documents promise that its other locks go on.
-    fn most(&self) -> usize {
-        usize::MAX
-    }
 }
 
 impl dyn KeepBusy {
