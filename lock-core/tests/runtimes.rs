@@ -456,3 +456,21 @@ fn a_runtime_that_ends_passes_any_number_of_waiters() {
         assert!(error.to_string().contains("has ended"), "{error}");
     }
 }
+
+/// The claim leaves on the client's runtime while its caller, on another thread, makes the error.
+#[test]
+fn a_wait_that_runs_out_is_told_what_was_seen() {
+    let home = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let client = opened(&home, &script([busy()]));
+    thread::scope(|threads| {
+        for n in 0..100 {
+            let (home, lock) = (&home, client.lock(format!("n{n}")).ttl(TTL).wait(ms(300)).build().unwrap());
+            threads.spawn(move || {
+                for _ in 0..5 {
+                    let error = home.block_on(lock.acquire()).unwrap_err();
+                    assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+                }
+            });
+        }
+    });
+}

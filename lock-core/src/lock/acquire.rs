@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::sync::oneshot;
 
 use super::Lock;
@@ -105,19 +106,24 @@ impl Lock {
     /// [`FIRST_ANSWER`].
     async fn in_time(&self, wait: Duration, claim: Claimed) -> Result<Outcome<Arc<Hold>>, Unanswered> {
         let clock = &self.shared.clock;
-        // Read while the claim still has its place in the local queue.
         let began = clock.now();
         let seen = || self.shared.local_queues.seen_since(began, &self.terms.name);
         let answered = self.home.here(async {
             let mut answer = pin!(self.answer(claim));
-            let outcome = clock.until(began + wait, &mut answer).await;
+            let mut outcome = clock.until(began + wait, &mut answer).await;
             let unheard = || matches!(seen(), Seen::Nothing | Seen::HeldBefore);
             if outcome.is_none() && wait < FIRST_ANSWER && unheard() {
-                return clock.until(began + FIRST_ANSWER, &mut answer).await;
+                outcome = clock.until(began + FIRST_ANSWER, &mut answer).await;
             }
-            outcome
+            if let Some(outcome) = outcome {
+                return outcome;
+            }
+            // Read before `answer` is dropped, with which the claim leaves the local queue. A claim that ends by itself
+            // answers before it leaves.
+            let seen = seen();
+            answer.now_or_never().unwrap_or(Outcome::NotGranted(seen))
         });
-        Ok(answered.await?.unwrap_or_else(|| Outcome::NotGranted(seen())))
+        answered.await
     }
 
     fn answered(&self, outcome: Result<Outcome<Arc<Hold>>, Unanswered>) -> Result<Outcome<Arc<Hold>>> {
