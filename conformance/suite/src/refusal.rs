@@ -10,7 +10,8 @@ use crate::timing::Answered;
 
 /// How long a refusal may take: no patience, and no wait.
 const SOON: Duration = Duration::from_secs(2);
-const WAIT: Duration = Duration::from_millis(300);
+/// Long enough for a first answer on a busy machine.
+const WAIT: Duration = Duration::from_secs(1);
 
 /// Asserts that the server refuses every lock for this client, and that the client says so, each time with `why`: `check`
 /// calls it bad, and a caller is told that it was refused. Returns what `check` has found.

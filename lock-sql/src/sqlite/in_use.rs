@@ -104,8 +104,8 @@ fn write(mut file: &fs::File, files: &Identity) -> io::Result<()> {
     file.write_all(format!("{:LENGTH$}", files.to_string()).as_bytes())
 }
 
-/// Gives the file the owner and the rights of the database, as SQLite does with the log: whoever may use the one has to be
-/// able to use the other. A user that may not do this has no need to.
+/// Gives the file the owner and the rights of the database, as SQLite does with the log: a user that may use the one has to
+/// be able to use the other. A user that may not do this has no need to.
 #[cfg(unix)]
 fn shares_the_rights(file: &fs::File, database: &Path) -> io::Result<()> {
     use std::os::unix::fs::{MetadataExt, fchown};
