@@ -51,7 +51,10 @@ fn classify(error: &MongoError) -> Error {
         ErrorKind::Shutdown => Error::unavailable(Effect::NotApplied, said),
         _ => Error::unavailable(
             Effect::Unknown,
-            format!("the connection broke before the server's answer came: {said}"),
+            format!(
+                "the connection broke before the server's answer came: {said}{}",
+                closes_connections(&said)
+            ),
         ),
     }
 }

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use lock_conformance::assert_in_time;
 use lock_conformance::proxy::{Direction, Fault, Proxy};
 use lock_core::driver::Renewal;
-use lock_core::{Effect, ErrorKind};
+use lock_core::{Effect, ErrorKind, Options};
 use lock_mongo::mongodb::bson::{DateTime, doc};
 use lock_test_servers::{MongoDb, StandaloneMongoDb};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use crate::server::{LONG, Server, claim, claim_with, granted, key, locks, open, run, until};
+use crate::server::{Answered, LONG, Server, claim, claim_with, granted, key, locks, open, run, until};
 use lock_conformance::timing::Returned;
 
 /// As when a firewall forgets all connections: the `mongodb` crate's pool would hand out one dead connection after the
@@ -107,39 +107,40 @@ pub(crate) fn an_answer_at_a_calls_beginning_keeps_no_dead_link() {
     });
 }
 
-/// The server's refusal is an answer: it proves that the link is alive.
+/// The server's refusal is an answer: it proves that the link is alive, though another call is not answered.
 pub(crate) fn a_document_that_others_keep_costs_no_link() {
+    const SHORT: Duration = Duration::from_secs(1);
+    const ATTEMPTS: i32 = 6;
     run(async {
         let server = Server::start(&MongoDb, &[]);
-        let client = server.client().await;
-        granted(&mut claim(&client, "kept", LONG)).await;
+        let options = Options::default().patience(SHORT);
+        let client = lock_mongo::connect_with(server.0.url(), options).answered().await;
         let raw = server.raw().await;
+        granted(&mut claim(&client, "kept", LONG)).await;
         let kept = doc! { "_id": key("kept") };
         let ended = doc! { "$set": { "expires": DateTime::from_millis(0) } };
         locks(&raw).update_one(kept.clone(), ended).await.unwrap();
         let mut keeper = raw.start_session().await.unwrap();
         keeper.start_transaction().await.unwrap();
-        locks(&raw)
-            .update_one(kept, doc! { "$set": { "label": "kept" } })
-            .session(&mut keeper)
-            .await
-            .unwrap();
+        let change = doc! { "$set": { "label": "kept" } };
+        locks(&raw).update_one(kept, change).session(&mut keeper).await.unwrap();
+        let slow = doc! { "failCommands": ["find"], "blockConnection": true, "blockTimeMS": 1500 };
+        server.admin(doc! { "configureFailPoint": "failCommand", "mode": "alwaysOn", "data": slow }).await;
 
         let connections = async || {
             let status = raw.database("admin").run_command(doc! { "serverStatus": 1 }).await.unwrap();
             status.get_document("connections").unwrap().get_i32("totalCreated").unwrap()
         };
-        let (before, mut waiter) =
-            (connections().await, claim_with(&client, "kept", LONG, Duration::from_secs(1)));
-        const ATTEMPTS: i32 = 6;
+        let (before, other) = (connections().await, client.lock("other").build().unwrap());
+        let mut waiter = claim_with(&client, "kept", LONG, SHORT);
         for _ in 0..ATTEMPTS {
-            let error = waiter.attempt().await.expect_err("a transaction is open on its document");
+            let (refused, unanswered) = tokio::join!(waiter.attempt(), other.inspect());
+            let error = refused.expect_err("a transaction is open on its document");
             assert!(error.is_transient(), "{error:?}");
+            unanswered.expect_err("its answer comes later");
         }
         let opened = connections().await - before;
         assert!(opened < ATTEMPTS, "{opened} connections were opened");
-        keeper.abort_transaction().await.unwrap();
-        granted(&mut waiter).await;
     });
 }
 
