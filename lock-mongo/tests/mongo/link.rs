@@ -109,8 +109,8 @@ pub(crate) fn an_answer_at_a_calls_beginning_keeps_no_dead_link() {
 
 /// The server's refusal is an answer: it proves that the link is alive, though another call is not answered.
 pub(crate) fn a_document_that_others_keep_costs_no_link() {
-    const SHORT: Duration = Duration::from_secs(1);
-    const ATTEMPTS: i32 = 6;
+    const SHORT: Duration = Duration::from_secs(2);
+    const ATTEMPTS: i32 = 4;
     run(async {
         let server = Server::start(&MongoDb, &[]);
         let options = Options::default().patience(SHORT);
@@ -124,7 +124,7 @@ pub(crate) fn a_document_that_others_keep_costs_no_link() {
         keeper.start_transaction().await.unwrap();
         let change = doc! { "$set": { "label": "kept" } };
         locks(&raw).update_one(kept, change).session(&mut keeper).await.unwrap();
-        let slow = doc! { "failCommands": ["find"], "blockConnection": true, "blockTimeMS": 1500 };
+        let slow = doc! { "failCommands": ["find"], "blockConnection": true, "blockTimeMS": 3000 };
         server.admin(doc! { "configureFailPoint": "failCommand", "mode": "alwaysOn", "data": slow }).await;
 
         let connections = async || {
@@ -140,7 +140,8 @@ pub(crate) fn a_document_that_others_keep_costs_no_link() {
             unanswered.expect_err("its answer comes later");
         }
         let opened = connections().await - before;
-        assert!(opened < ATTEMPTS, "{opened} connections were opened");
+        // Another link has more than two connections.
+        assert!(opened < 2 * ATTEMPTS, "{opened} connections were opened");
     });
 }
 
