@@ -5,7 +5,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use lock_core::driver::{Call, Finding};
+use futures_util::future::join_all;
+use lock_core::driver::{Call, Finding, Level};
 use lock_core::{Clock, Effect, Error, Result};
 use redis::{Client, ConnectionInfo};
 
@@ -95,11 +96,12 @@ impl Finder {
         }
     }
 
-    /// Asks the sentinels whether they are there, and agree.
+    /// Asks the sentinels, or all servers, whether they are there and agree which server is the primary.
     pub(crate) async fn finding(&self, call: &Call) -> Option<Finding> {
         match &self.ways {
             Ways::Watched(sentinels) => Some(sentinels.finding(call).await),
-            Ways::One(_) | Ways::Copies(_) => None,
+            Ways::Copies(servers) => Some(agreement(servers, call).await),
+            Ways::One(_) => None,
         }
     }
 
@@ -181,6 +183,34 @@ impl Miss {
         };
         Miss { error, answered: true }
     }
+}
+
+/// Asks each of these servers whether it is the primary. If two say so, each client takes the one that answers first.
+async fn agreement(servers: &[Client], call: &Call) -> Finding {
+    let asked = join_all(servers.iter().map(|server| call.within(primary_at(server, call.clock())))).await;
+    let (mut primaries, mut silent) = (Vec::new(), Vec::new());
+    for (server, answer) in servers.iter().zip(asked) {
+        match answer {
+            Some(Ok(_)) => primaries.push(address(server)),
+            // A replica.
+            Some(Err(Miss { error, answered: true })) if error.is_transient() => {}
+            Some(Err(miss)) => silent.push(format!("{}: {}", address(server), miss.error.message())),
+            None => silent.push(format!("{}: no answer", address(server))),
+        }
+    }
+    let (level, message) = match (&primaries[..], &silent[..]) {
+        ([primary], []) => (Level::Good, format!("{primary} is the primary, and the others are replicas")),
+        ([] | [_], silent) => (Level::Warning, format!("some can't be asked; {}", silent.join("; "))),
+        (several, _) => (
+            Level::Bad,
+            format!(
+                "{} say each that it is the primary, so two clients may hold one lock; name one primary and its replicas; \
+                 if these servers are independent, write redlock://",
+                several.join(" and ")
+            ),
+        ),
+    };
+    Finding::new("hosts", level, message)
 }
 
 /// Connects to this server if it is the primary, by its own account.

@@ -199,11 +199,14 @@ fn names_several(url: &Location) -> bool {
 }
 
 fn server(base: &str) -> Result<ConnectionInfo> {
-    // The errors of this parser name the part that is wrong, never the URL.
     let server = base.into_connection_info();
-    server
-        .map(with_sockets_that_notice)
-        .map_err(|e| Error::invalid(format!("no Redis URL: {e}")).with_source(e))
+    server.map(with_sockets_that_notice).map_err(|e| {
+        // It names the part that is wrong, never the URL.
+        let why = e.to_string();
+        let part = why.split(" - ").next().unwrap_or_default();
+        let what = format!("no Redis URL: {part}; write redis://user:password@host:port/database");
+        Error::invalid(what).with_source(e)
+    })
 }
 
 fn list(servers: &[ConnectionInfo]) -> String {
@@ -256,6 +259,15 @@ mod tests {
         assert!(matches!(taken("redis://u:a,b@h").unwrap(), Servers::One(_)), "the comma is the password's");
         for bad in ["redis://a,", "redis://,a", "redis://a,b:x", "redis://a,b:99999", "redis://a,b/x"] {
             assert!(taken(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_url_is_told_how_one_is_written() {
+        for bad in ["redis://u:pa@h:port", "redis://", "redis://h/x"] {
+            let error = taken(bad).unwrap_err().to_string();
+            assert!(error.contains("host:port/database"), "{bad}: {error}");
+            assert!(!error.contains("pa@") && !error.contains("ClientConfig"), "{bad}: {error}");
         }
     }
 

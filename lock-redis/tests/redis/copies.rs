@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use lock_conformance::assert_in_time;
 use lock_conformance::timing::{released, within};
-use lock_core::{Client, Effect, ErrorKind};
+use lock_core::{Client, Effect, ErrorKind, Level};
 use lock_redis::Redis;
 use lock_test_servers::{RedisReplicas, Settings, catalogue};
 
@@ -240,6 +240,27 @@ pub(crate) fn a_user_without_info_is_told_the_role_all_the_same() {
         let client = lock_redis::connect(&url).await.unwrap();
         granted(&mut claim(&client, "a", 20_000)).await;
         assert_eq!(raw(&servers, 0).await.ask::<u32>(&["EXISTS", "a"]).await, 1);
+    });
+}
+
+pub(crate) fn hosts_that_are_two_primaries_are_found_by_check() {
+    run(async {
+        let servers = replicas(&[]);
+        let client = client(&servers, &[1, 0, 2]).await;
+        let hosts = async || {
+            let findings = client.check().await.unwrap();
+            findings.into_iter().find(|finding| finding.subject == "hosts").expect("they were asked")
+        };
+        let good = hosts().await;
+        let primary = servers.servers()[0].address();
+        assert_eq!((good.level, good.message.starts_with(&primary)), (Level::Good, true), "{good:?}");
+        let mut second = raw(&servers, 1).await;
+        second.ask::<()>(&["REPLICAOF", "NO", "ONE"]).await;
+        let bad = hosts().await;
+        assert_eq!(bad.level, Level::Bad, "{bad:?}");
+        for told in [primary, servers.servers()[1].address(), "redlock://".to_owned()] {
+            assert!(bad.message.contains(&told), "{bad:?}");
+        }
     });
 }
 

@@ -86,6 +86,7 @@ rules! {
         what_all_hosts_refuse_is_rejected_without_a_password,
         a_user_without_info_is_told_the_role_all_the_same,
         a_list_is_no_node_of_redlock,
+        hosts_that_are_two_primaries_are_found_by_check,
     }
     failovers {
         sentinels_replace_the_primary_again_and_again,
