@@ -171,13 +171,12 @@ fn kept_until_killed(server: &Owned) {
     assert_in_time!(done.took < SOON, "{done:?}");
 }
 
-/// Fifty processes, each the child of the one before and in a session of its own, which write to a file, and three
-/// hundred others that do nothing. The program is stopped, so the watcher alone ends them.
+/// Fifty processes, each the child of the one before and in a session of its own, which write to a file, and below them a
+/// thousand others that do nothing. The program is stopped, so the watcher alone ends them.
 fn deep_family(server: &Owned) {
     const FAMILY: &str = "use POSIX; my ($there, $depth) = ($ARGV[0], 0); \
-        for (1..300) { if (!fork) { setsid; sleep 100; exit } } \
         while ($depth < 50) { last if fork; setsid; $depth++ } \
-        if ($depth == 50) { open F, '>', \"$there/deepest\" } \
+        if ($depth == 50) { for (1..1000) { if (!fork) { setsid; sleep 100; exit } } open F, '>', \"$there/deepest\" } \
         while (-d $there) { open F, '>>', \"$there/written\"; print F \"\\n\"; close F; select undef, undef, undef, 0.02 }";
     let folder = tempfile::tempdir().unwrap();
     let (there, file) =
