@@ -128,7 +128,9 @@ fn unknown(scheme: &str) -> Error {
     let is_plausible = scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
     Error::invalid(match (before_the_url(scheme), meant(scheme)) {
         (Some(before), _) => format!("the URL begins with {before}, which is no part of it: leave that out"),
-        _ if scheme.is_empty() => format!("the URL does not begin with a scheme; {}", there_are()),
+        _ if scheme.is_empty() => {
+            format!("the URL does not begin with a scheme and `://`, as in redis://host; {}", there_are())
+        }
         _ if !is_plausible => format!("no backend has the scheme of this URL; {}", there_are()),
         (_, Some(meant)) => format!("no backend has the scheme {scheme}://; did you mean {meant}://?"),
         (_, None) => format!("no backend has the scheme {scheme}://; {}", there_are()),

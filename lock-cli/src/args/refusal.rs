@@ -23,8 +23,11 @@ impl Refusal {
         if let Some(hint) = hint {
             error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
             // What only looks similar would be a second, worse hint.
-            error.insert(ContextKind::SuggestedArg, ContextValue::None);
-            error.insert(ContextKind::SuggestedSubcommand, ContextValue::None);
+            error.remove(ContextKind::SuggestedArg);
+            error.remove(ContextKind::SuggestedSubcommand);
+        } else if error.get(ContextKind::SuggestedArg).is_some() {
+            // What is a mistyped flag is no value.
+            error.remove(ContextKind::Suggested);
         }
         Refusal(error)
     }
@@ -91,9 +94,18 @@ fn hint(error: &clap::Error, args: &[String]) -> Option<String> {
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
     }
+    let behind_the_line = args.iter().skip_while(|arg| **arg != "-c").nth(2);
+    if behind_the_line.is_some_and(|arg| *arg == word) && !word.starts_with("--") {
+        return Some("the line after `-c` is one argument: lock run --name NAME -c 'LINE'".to_owned());
+    }
     if word.starts_with('-') {
         return match (word.as_str(), args.first()) {
-            ("--name", Some(verb)) => Some(format!("the lock's name is no flag there: lock {verb} NAME")),
+            ("--name", Some(verb)) if !verb.starts_with('-') => {
+                Some(format!("the lock's name is no flag there: lock {verb} NAME"))
+            }
+            (_, Some(first)) if *first == word && error.get(ContextKind::SuggestedArg).is_none() => {
+                Some(elsewhere::RUN.to_owned())
+            }
             _ => elsewhere::flag(word).map(str::to_owned),
         };
     }
@@ -146,6 +158,7 @@ mod tests {
         }
         for args in [&["run", "--nmae", "x", "--", "true"][..], &["status", "a", "b"], &["run"]] {
             assert!(!complaint(args).contains("goes after"), "{args:?}: {}", complaint(args));
+            assert!(!complaint(args).contains("as a value"), "{args:?}: {}", complaint(args));
         }
         for (args, hint) in [
             (&["run", "--name", "n", "-n", "--", "true"][..], "--no-wait"),
@@ -153,7 +166,11 @@ mod tests {
             (&["run", "--name", "n", "--timeout=30", "--", "true"], "--wait 30s"),
             (&["run", "--name", "n", "--redis_url", "redis://u:hunter2@h", "--", "true"], "--on URL"),
             (&["run", "--url=redis://u:hunter2@h", "--name", "n", "--", "true"], "--on URL"),
+            (&["run", "--name", "n", "-c", "echo", "done"], "-c 'LINE'"),
+            (&["run", "--name", "n", "-c", "ls", "-l"], "-c 'LINE'"),
             (&["hold", "--name", "n"], "lock hold NAME"),
+            (&["--name", "n", "--", "true"], "lock run --name NAME -- CMD"),
+            (&["-n", "/tmp/file", "true"], "lock run --name NAME -- CMD"),
             (&["force-unlock", "deploy"], "lock break NAME --yes"),
             (&["unlock", "deploy"], "lock release NAME"),
             (&["monitor", "deploy"], "lock watch NAME"),
@@ -162,9 +179,11 @@ mod tests {
         ] {
             let said = complaint(args);
             assert!(said.contains(hint) && !said.contains("similar"), "{args:?}: {said}");
+            assert_eq!(said.matches("tip:").count(), 1, "{args:?}: {said}");
             assert!(!said.contains("hunter2"), "{args:?}: {said}");
         }
         assert!(complaint(&["stauts", "n"]).contains("'status'"), "what is mistyped is told, too");
+        assert!(complaint(&["--verson"]).contains("'--version'"), "what is mistyped is told, too");
         let url = "redis://u:hunter2@h";
         for args in [&["check", url][..], &["run", url, "--", "true"], &["fly", url], &[url]] {
             assert!(!complaint(args).contains("hunter2"), "{args:?}: {}", complaint(args));

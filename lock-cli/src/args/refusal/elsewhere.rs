@@ -100,7 +100,7 @@ const VERBS: &[(&[&str], &str)] = &[
     (&["version"], "the version: lock --version"),
 ];
 
-const RUN: &str = "to run a command under a lock: lock run --name NAME -- CMD";
+pub(super) const RUN: &str = "to run a command under a lock: lock run --name NAME -- CMD";
 
 /// Returns what to write instead of a flag of another program.
 pub(super) fn flag(word: &str) -> Option<&'static str> {
