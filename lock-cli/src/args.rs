@@ -98,7 +98,8 @@ pub(crate) struct List {
 /// It looks once a second. A holder that came and went in between is not shown.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit status: 128+n when signal n comes, 69 if the server can't be reached at the start."
+    after_help = "Exit status: 128+n when signal n comes, 0 when stdout has lost its reader, 69 if the server can't be \
+                  reached at the start."
 )]
 pub(crate) struct Watch {
     /// The lock's name

@@ -23,7 +23,7 @@ impl Hold {
 
     async fn on_server(&self, lines: &Lines) -> Result<Exit, Failure> {
         let url = self.terms.ask.server.url()?;
-        let mut ends = Ends { signals: Signals::listen()?, input: Input::watch() };
+        let mut ends = Ends { signals: Signals::listen()?, input: Input::watch()? };
         let acquisition = self.terms.begin(self.notice(lines))?;
         let client = tokio::select! {
             biased;

@@ -5,6 +5,7 @@ use std::thread;
 
 use tokio::sync::watch;
 
+use crate::exit::About;
 use crate::os;
 
 /// Reads stdin to its end, in a thread.
@@ -13,17 +14,18 @@ pub(crate) struct Input(watch::Receiver<bool>);
 
 impl Input {
     /// Starts to read. What is read is thrown away. If stdin is at its end already, that is known at once.
-    pub(crate) fn watch() -> Input {
+    pub(crate) fn watch() -> io::Result<Input> {
         // A job in the background of a shell can't read the terminal, and is ended by a signal. If this fails, such a
         // job is stopped.
         let _: io::Result<()> = os::fail_instead_of_stopping();
         let (closed, receiver) = watch::channel(os::stdin_is_ready() && matches!(read(), Ok(0)));
-        thread::spawn(move || {
+        let read = move || {
             if read_to_end().is_ok() {
                 closed.send_replace(true);
             }
-        });
-        Input(receiver)
+        };
+        thread::Builder::new().spawn(read).about("a thread that reads stdin")?;
+        Ok(Input(receiver))
     }
 
     /// Waits until stdin is at its end. Never resolves if stdin can't be read. Cancel safe.

@@ -20,6 +20,7 @@ use tokio::time;
 
 use self::stream::Stream;
 use crate::exit::{Exit, Failure};
+use crate::os;
 
 /// How long an answer may take to be written. A caller that has not read by then is not told any more.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -59,7 +60,11 @@ pub(crate) async fn change(text: impl Display) -> Result<(), Failure> {
     in_time(Lines::of_stdout().add(&text).await.ok())
 }
 
-/// Prints one or more lines of an answer in async code, as [`line`].
+/// Prints one or more lines of an answer without which the call is of no use.
+///
+/// # Errors
+///
+/// `NotWritten` if stdout can't be written, has no reader, or was not read for [`ANSWER`].
 ///
 /// # Cancel safety
 ///
@@ -94,10 +99,17 @@ pub(crate) fn written(outcome: io::Result<()>) -> Result<(), Failure> {
     match outcome {
         // A reader that has closed its end needs no more of the answer.
         Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(()),
-        outcome => outcome.map_err(|e| {
-            Failure::new(Exit::NotWritten, format!("the answer can't be written to stdout: {e}"))
-        }),
+        outcome => outcome.map_err(|e| unwritten(&e)),
     }
+}
+
+fn unwritten(error: &io::Error) -> Failure {
+    Failure::new(Exit::NotWritten, format!("the answer can't be written to stdout: {error}"))
+}
+
+/// Whether nothing reads stdout any more: the pipe or socket has lost its other end.
+pub(crate) fn reader_has_gone() -> bool {
+    os::has_no_reader(&io::stdout())
 }
 
 /// Prints a line of the program itself to stderr. Never waits.
@@ -197,14 +209,14 @@ impl Lines {
     ///
     /// # Errors
     ///
-    /// `NotWritten` if it can't be written, or was not read for [`ANSWER`].
+    /// `NotWritten` if it can't be written, has no reader, or was not read for [`ANSWER`].
     ///
     /// # Cancel safety
     ///
     /// If this future is dropped, the line may still be written.
     pub(crate) async fn tell(&self, line: impl Display) -> Result<(), Failure> {
-        let written = time::timeout(ANSWER, self.add(&line)).await;
-        in_time(written.ok().and_then(Result::ok))
+        let told = time::timeout(ANSWER, self.add(&line)).await;
+        told.ok().and_then(Result::ok).ok_or_else(unread)?.map_err(|e| unwritten(&e))
     }
 
     /// Adds a line. The receiver gets the outcome of writing it, or an error if too many wait before it.

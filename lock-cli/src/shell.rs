@@ -3,7 +3,7 @@
 use clap::CommandFactory;
 
 use crate::args::{Args, Completions, Man};
-use crate::exit::{Exit, Failure};
+use crate::exit::{About, Exit, Failure};
 use crate::print;
 
 impl Completions {
@@ -20,16 +20,16 @@ impl Man {
         let mut command = Args::command().disable_help_subcommand(true);
         command.build();
         let mut page = Vec::new();
-        clap_mangen::Man::new(command.clone()).render(&mut page)?;
+        clap_mangen::Man::new(command.clone()).render(&mut page).about("the manual page")?;
         // One page for all commands: a reader who looks up `lock` needs `lock run`.
         for verb in command.get_subcommands() {
             let of_verb = clap_mangen::Man::new(verb.clone());
             let title = format!(".SH \"LOCK {}\"\n", verb.get_name().to_uppercase());
             page.extend_from_slice(title.as_bytes());
-            of_verb.render_synopsis_section(&mut page)?;
-            of_verb.render_description_section(&mut page)?;
-            of_verb.render_options_section(&mut page)?;
-            of_verb.render_extra_section(&mut page)?;
+            of_verb.render_synopsis_section(&mut page).about("the manual page")?;
+            of_verb.render_description_section(&mut page).about("the manual page")?;
+            of_verb.render_options_section(&mut page).about("the manual page")?;
+            of_verb.render_extra_section(&mut page).about("the manual page")?;
         }
         print::page(String::from_utf8_lossy(&page).trim_end())?;
         Ok(Exit::Status(0))

@@ -14,37 +14,33 @@ use crate::print;
 const EACH: Duration = Duration::from_secs(1);
 
 impl Watch {
-    /// Returns when a signal has come, or with the failure.
+    /// Returns when a signal has come or the reader has gone, or with the failure.
     pub(crate) async fn carry_out(self) -> Result<Exit, Failure> {
+        // Before signals are caught: to read the URL from a pipe may take its time.
+        let url = self.server.url()?;
         let mut signals = Signals::listen()?;
         tokio::select! {
             biased;
             signal = signals.next() => Ok(Exit::Signal(signal.number())),
-            failure = self.show() => Err(failure),
+            outcome = self.show(&url) => outcome,
         }
     }
 
-    /// Shows all changes. Returns only a failure.
-    async fn show(&self) -> Failure {
-        let opened = self.server.open(Options::default()).await;
-        let lock = opened.and_then(|client| Ok(client.lock(self.name.as_str()).build()?));
-        match lock {
-            Ok(lock) => self.show_changes(&lock).await,
-            Err(failure) => failure,
-        }
+    /// Shows all changes.
+    async fn show(&self, url: &str) -> Result<Exit, Failure> {
+        let client = onelock::connect_with(url, Options::default()).await?;
+        self.show_changes(&client.lock(self.name.as_str()).build()?).await
     }
 
-    async fn show_changes(&self, lock: &Lock) -> Failure {
+    async fn show_changes(&self, lock: &Lock) -> Result<Exit, Failure> {
         let (clock, mut shown, mut trouble) = (Clock::system(), None, None);
         loop {
             match lock.inspect().await {
                 Ok(inspection) => {
                     trouble = None;
                     let seen = Holder::of(&inspection);
-                    if shown.as_ref() != Some(&seen)
-                        && let Err(failure) = self.tell(&inspection).await
-                    {
-                        return failure;
+                    if shown.as_ref() != Some(&seen) {
+                        self.tell(&inspection).await?;
                     }
                     shown = Some(seen);
                 }
@@ -55,7 +51,11 @@ impl Watch {
                     }
                     trouble = Some(());
                 }
-                Err(e) => return e.into(),
+                Err(e) => return Err(e.into()),
+            }
+            // As in `lock watch NAME | grep -m1 free`: a next change, at which a write would fail, may never come.
+            if print::reader_has_gone() {
+                return Ok(Exit::Status(0));
             }
             clock.sleep(EACH).await;
         }

@@ -9,6 +9,9 @@ use crate::exit::{Exit, Failure};
 
 /// The variable. Each of its lines is a token and a lock.
 pub(crate) const VARIABLE: &str = "LOCK_HELD";
+/// How long it may become. A job that takes one lock after the other would otherwise fill what a process may have as its
+/// environment, and could start no command any more, not even `lock release`.
+const LONGEST: usize = 16 << 10;
 
 /// A lock, as every call of this program identifies it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +67,15 @@ pub(crate) fn lines(place: &Place, client: &Client, token: FencingToken) -> Stri
     // What is left of an earlier hold.
     lines.retain(|line| parse(line).is_none_or(|(_, held)| places.iter().all(|place| place != held)));
     lines.extend(places.iter().map(|place| format!("{token} {place}")));
-    lines.join("\n")
+    last_of(&lines).join("\n")
+}
+
+/// Returns as many of the last lines as the variable has room for.
+fn last_of(lines: &[String]) -> &[String] {
+    let mut left = LONGEST;
+    let fits = |line: &&String| left.checked_sub(line.len() + 1).inspect(|rest| left = *rest).is_some();
+    let count = lines.iter().rev().take_while(fits).count();
+    &lines[lines.len() - count..]
 }
 
 /// Returns the tokens with which this lock was held around this call.

@@ -31,7 +31,7 @@ Exit status:
   128+n  signal n ended the wait for the lock
   75     not acquired: another client held the lock (-E sets another status)
   69     the server can't be reached or refuses the request
-  73     the lock was acquired, but stdout can't be written or is not read; it is released
+  73     the lock was acquired, but stdout can't be written, has no reader or is not read; it is released
   64     bad usage, name, duration or URL; or stdin was closed before the lock was acquired
 
 The lock is held at most as long as the program that started this command lives, because its end of the pipe is closed

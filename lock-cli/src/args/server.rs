@@ -1,7 +1,7 @@
 //! Which server the locks are on: `--on`, `--on-file`, `$LOCK_URL`, or the user's own file.
 
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
@@ -49,6 +49,7 @@ impl Server {
             return Ok(url);
         }
         let folder = own_folder()?;
+        refuse_other_owner(&folder)?;
         make(&folder).map_err(|e| {
             let what = format!(
                 "the folder {} for this user's locks can't be created: {e}; give --on URL",
@@ -140,18 +141,21 @@ fn is_memory(scheme: &str) -> bool {
     matches!(scheme, "memory" | "memory+queue" | "memory+register")
 }
 
-/// Reads no more than the first line: the file may be a pipe that stays open.
+/// The longest first line.
+const LONGEST: u64 = 64 << 10;
+
+/// Reads no more than the first line: the file may be a pipe that stays open, or have no end.
 fn first_line(path: &Path) -> Result<String, Failure> {
     let (path_shown, mut line) = (path.display(), String::new());
-    fs::File::open(path)
-        .and_then(|file| BufReader::new(file).read_line(&mut line))
-        .map_err(|e| Failure::new(Exit::Usage, format!("{path_shown} can't be read: {e}")))?;
-    match line.trim() {
-        "" => Err(Failure::new(
-            Exit::Usage,
-            format!("the first line of {path_shown} is empty; it must be the server's URL"),
-        )),
-        url => Ok(url.to_owned()),
+    let usage = |what| Err(Failure::new(Exit::Usage, what));
+    let read = fs::File::open(path).and_then(|file| BufReader::new(file.take(LONGEST)).read_line(&mut line));
+    match (read, line.trim()) {
+        (Err(e), _) => usage(format!("{path_shown} can't be read: {e}")),
+        (Ok(read), _) if read as u64 == LONGEST => {
+            usage(format!("the first line of {path_shown} is too long; it must be the server's URL"))
+        }
+        (Ok(_), "") => usage(format!("the first line of {path_shown} is empty; it must be the server's URL")),
+        (Ok(_), url) => Ok(url.to_owned()),
     }
 }
 
@@ -197,6 +201,32 @@ fn state_folder() -> Option<PathBuf> {
 #[cfg(windows)]
 fn state_folder() -> Option<PathBuf> {
     Some(PathBuf::from(env::var_os("LOCALAPPDATA")?).join("onelock"))
+}
+
+/// Refuses a folder that belongs to another user, or is to be made in one: what this user makes there would lock the
+/// other one out, as root does that has kept the other's HOME (`sudo -E`).
+#[cfg(unix)]
+fn refuse_other_owner(folder: &Path) -> Result<(), Failure> {
+    let exists = folder.ancestors().find_map(|there| Some((there, fs::metadata(there).ok()?)));
+    let Some((there, existing)) = exists else { return Ok(()) };
+    let owner = std::os::unix::fs::MetadataExt::uid(&existing);
+    // In one of root's, such as /tmp, each user can make one that is the user's own.
+    let of_root = there != folder && owner == 0;
+    if of_root || owner == rustix::process::geteuid().as_raw() {
+        return Ok(());
+    }
+    let what = format!(
+        "the folder for this user's locks would be {}, and {} belongs to another user (uid {owner}): set HOME to this \
+         user's own folder, or give --on URL, for example sqlite:///path/of/file",
+        folder.display(),
+        there.display()
+    );
+    Err(Failure::new(Exit::Unavailable, what))
+}
+
+#[cfg(not(unix))]
+fn refuse_other_owner(_folder: &Path) -> Result<(), Failure> {
+    Ok(())
 }
 
 /// Creates the folder for this user alone: a user that can write the file can take the locks.

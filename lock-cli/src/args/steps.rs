@@ -96,6 +96,7 @@ Exit status: 0 acquired, or
   64     bad usage, name, duration or URL; this job has acquired the lock already; or --lease on a server whose locks end
          with a connection
   71     the operating system refused something that the keeper needs
+  73     the answer can't be written to stdout, has no reader or is not read; the lock is released
 If it fails it prints a command that fails with this status, for eval.
 
 Examples:

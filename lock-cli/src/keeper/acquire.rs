@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream as Socket;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
-use rustix::process::getppid;
+use rustix::process::{self, Pid, getppid, kill_process};
 use tokio::net::UnixStream;
 
 use super::answer::Answer;
@@ -51,17 +51,19 @@ impl Acquire {
     }
 
     async fn by_a_keeper(&self) -> Result<Exit, Failure> {
-        let mut signals = Signals::listen()?;
         let parent = self.parent()?;
+        // Before signals are caught: to read the URL from a pipe may take its time.
         let order =
             Order { parent, url: self.terms.ask.server.url()?, args: std::env::args_os().skip(1).collect() };
+        let mut signals = Signals::listen()?;
         let (mut keeper, channel) = start(&order)?;
         let gone = |e| Failure::of_system("the keeper's end can't be seen", &e);
         let line = tokio::select! {
             biased;
             signal = signals.next() => {
-                // The keeper withdraws, and leaves nothing on the server.
+                // The keeper withdraws, and leaves nothing on the server. It may have been stopped.
                 drop(channel);
+                let _: rustix::io::Result<()> = kill_process(Pid::from_child(&keeper), process::Signal::CONT);
                 keeper.wait().map_err(gone)?;
                 return Ok(Exit::Signal(signal.number()));
             }

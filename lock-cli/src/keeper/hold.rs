@@ -20,7 +20,7 @@ use super::socket::{Listening, read_line, write_line};
 use crate::acquisition::held::{self, Place};
 use crate::acquisition::{Acquisition, LAST_REQUESTS, Notice, server};
 use crate::args::{Acquire, Args, Parent, Verb};
-use crate::exit::{Exit, Failure};
+use crate::exit::{About, Exit, Failure};
 use crate::look::millis;
 use crate::os::{self, Signals};
 use crate::print;
@@ -86,7 +86,7 @@ impl Keeper<'_> {
         let acquisition = terms.begin(Notice::of(terms.voice()))?;
         let client = tokio::select! {
             biased;
-            () = withdrawn(&front, &parent) => return Ok(Exit::Lost),
+            end = self.withdrawn(&front, &parent) => return end,
             client = acquisition.connect(url, terms.options("acquire")) => client?,
         };
         let place = Place::of(&client, url, &terms.name)?;
@@ -109,7 +109,7 @@ impl Keeper<'_> {
         let server = server(client);
         let guard = tokio::select! {
             biased;
-            () = withdrawn(&front, parent) => return Ok(Exit::Lost),
+            end = self.withdrawn(&front, parent) => return end,
             guard = acquisition.acquire(&lock, &server) => guard?,
         };
         let until = match self.parent {
@@ -123,15 +123,35 @@ impl Keeper<'_> {
             ..Answer::new(guard.token(), guard.valid_for(), &handle, held)
         };
         // Dropped, the guard releases the lock.
-        if write_line(&front, &answer.to_line()).await.is_err() || !is_taken(&front).await {
+        let is_taken = tokio::select! {
+            biased;
+            taken = is_taken(&front, &answer) => taken,
+            // `lock acquire` is stopped, and may never go on.
+            () = parent.ended() => false,
+            () = at(until, acquisition.clock()) => false,
+        };
+        if !is_taken {
             return Ok(Exit::Lost);
         }
         drop(front);
         // The last moment in which this process has something of the job's: its stderr, and its working folder.
-        tokio::task::spawn_blocking(print::finish).await.map_err(io::Error::from)?;
+        tokio::task::spawn_blocking(print::finish).await.about("the thread that waits for messages")?;
         let given_up = os::close_stderr().and_then(|()| std::env::set_current_dir("/"));
         given_up.map_err(|e| Failure::of_system("the job's stderr and folder can't be given up", &e))?;
         self.hold(guard, acquisition.clock(), &listening.listener, parent, until).await
+    }
+
+    /// Waits until `lock acquire` or the parent has gone. Until the grant `lock acquire` sends nothing.
+    async fn withdrawn(&self, front: &UnixStream, parent: &Watched) -> Result<Exit, Failure> {
+        tokio::select! {
+            biased;
+            // There is no reader of the status.
+            _ = read_line(front) => Ok(Exit::Lost),
+            () = parent.ended() => {
+                let what = format!("{:?} is not acquired: its parent has ended", self.acquire.terms.name);
+                Err(Failure::new(Exit::Usage, what))
+            }
+        }
     }
 
     /// Holds the lock until a caller asks for its release, the parent ends, or a signal comes. A lock that was lost is
@@ -217,17 +237,11 @@ impl Keeper<'_> {
     }
 }
 
-/// Waits until `lock acquire` or the parent has gone. Until the grant `lock acquire` sends nothing.
-async fn withdrawn(front: &UnixStream, parent: &Watched) {
-    tokio::select! {
-        biased;
-        _ = read_line(front) => {}
-        () = parent.ended() => {}
+/// Tells `lock acquire` the answer. Returns true when it has printed that, false if it has gone before.
+async fn is_taken(front: &UnixStream, answer: &Answer) -> bool {
+    if write_line(front, &answer.to_line()).await.is_err() {
+        return false;
     }
-}
-
-/// Whether `lock acquire` has printed the answer; false if it has gone before.
-async fn is_taken(front: &UnixStream) -> bool {
     let mut byte = [0];
     loop {
         match front.readable().await.and_then(|()| front.try_read(&mut byte)) {

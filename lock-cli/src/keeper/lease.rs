@@ -16,8 +16,9 @@ impl Acquire {
     /// Returns when the lock is left to its lease and the answer is printed, or with the failure.
     pub(super) async fn leave_to(&self, lease: Duration) -> Result<Exit, Failure> {
         let terms = &self.terms;
-        let mut signals = Signals::listen()?;
+        // Before signals are caught: to read the URL from a pipe may take its time.
         let url = terms.ask.server.url()?;
+        let mut signals = Signals::listen()?;
         let acquisition = terms.begin(Notice::of(terms.voice()))?;
         let client = tokio::select! {
             biased;

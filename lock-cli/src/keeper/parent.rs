@@ -1,6 +1,5 @@
 //! The process for which a keeper holds its lock.
 
-use std::io;
 use std::thread;
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use rustix::process::{self, Pid};
 use tokio::sync::watch;
 
 use crate::args::Parent;
-use crate::exit::{Exit, Failure};
+use crate::exit::{About, Exit, Failure};
 
 /// The pause between two looks, where the system does not tell of the end of a process that is no child.
 const EACH: Duration = Duration::from_millis(200);
@@ -33,12 +32,13 @@ impl Watched {
         let pid = i32::try_from(number).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
         let process = Process::of(pid).map_err(|e| match e {
             Errno::SRCH => gone(),
-            e => io::Error::from(e).into(),
+            e => Failure::of_system(&format!("the parent, process {number}, can't be watched"), &e.into()),
         })?;
-        thread::spawn(move || {
+        let watch = move || {
             process.wait();
             sender.send_replace(true);
-        });
+        };
+        thread::Builder::new().spawn(watch).about("a thread that watches the parent")?;
         Ok(Watched { ended, _sender: None })
     }
 

@@ -8,7 +8,7 @@ pub(crate) use found::{Found, Survivor, Why};
 #[cfg(unix)]
 pub(crate) use unix::{
     Deadline, Descriptor, Process, ServiceManager, Signal, Signals, close_stderr, detach,
-    fail_instead_of_stopping, inner_call, outlive_full_files, own_program, room_for_a_runtime,
+    fail_instead_of_stopping, has_no_reader, inner_call, outlive_full_files, own_program, room_for_a_runtime,
     stdin_is_ready, wait_for_room, write_instead_of_stopping,
 };
 
@@ -16,8 +16,9 @@ pub(crate) use unix::{
 mod other;
 #[cfg(not(unix))]
 pub(crate) use other::{
-    Deadline, Descriptor, Process, ServiceManager, Signal, Signals, fail_instead_of_stopping, inner_call,
-    outlive_full_files, room_for_a_runtime, stdin_is_ready, wait_for_room, write_instead_of_stopping,
+    Deadline, Descriptor, Process, ServiceManager, Signal, Signals, fail_instead_of_stopping, has_no_reader,
+    inner_call, outlive_full_files, room_for_a_runtime, stdin_is_ready, wait_for_room,
+    write_instead_of_stopping,
 };
 
 /// What happens to the daemons that the command leaves behind when it ends by itself.

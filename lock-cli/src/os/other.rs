@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::process::{Child, Command};
 
 use super::{Daemons, Event};
-use crate::exit::{Exit, Failure};
+use crate::exit::{About, Exit, Failure};
 
 /// The command's process.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl Process {
 
     /// Waits until the process has ended. Cancel safe.
     pub(crate) async fn event(&mut self) -> Result<Event, Failure> {
-        self.0.wait().await?;
+        self.0.wait().await.about("the command's process")?;
         Ok(Event::Ended)
     }
 
@@ -109,6 +109,11 @@ pub(crate) fn write_instead_of_stopping() {}
 /// What an output has to be to be waited for: anything, because here none refuses what it has no room for.
 pub(crate) trait Descriptor {}
 impl<T> Descriptor for T {}
+
+/// Returns false: here only a write shows that an output has no reader.
+pub(crate) fn has_no_reader(_output: &impl Descriptor) -> bool {
+    false
+}
 
 /// Lets other threads run: there is nothing to wait for.
 pub(crate) fn wait_for_room(_output: &impl Descriptor) {

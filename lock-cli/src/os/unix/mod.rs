@@ -314,6 +314,13 @@ pub(crate) fn stdin_is_ready() -> bool {
     poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
 }
 
+/// Whether this output is a pipe or socket whose other end is closed.
+pub(crate) fn has_no_reader(output: &impl Descriptor) -> bool {
+    let mut polled = [PollFd::new(output, PollFlags::empty())];
+    let looked = poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+    looked.is_ok() && polled[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
+}
+
 /// Waits until this output has room for more, or can't be written any more.
 pub(crate) fn wait_for_room(output: &impl Descriptor) {
     // Fails only for want of memory, and the caller tries again.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use lock_conformance::assert_in_time;
 use lock_test_servers::{Absence, Etcd, Owned, Settings};
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 
@@ -24,6 +25,7 @@ pub(crate) const CASES: &[OnServer] = &[
     ("however the server is written, the handle releases", other_urls),
     ("a lock that the job holds is refused to its steps", second),
     ("a LOCK_HELD that is over refuses nothing", stale),
+    ("a job that takes many locks can start commands", many),
     ("a stopped keeper is named, and not waited for without end", stopped),
     ("callers that say nothing keep a keeper from nothing", silent),
     ("another process at a keeper's socket proves nothing", impostor),
@@ -32,6 +34,7 @@ pub(crate) const CASES: &[OnServer] = &[
     ("a failure of acquire is one for eval, too", evaluated),
     ("acquire needs no folder", no_folder),
     ("a URL is read from a pipe, and from one that stays open", piped),
+    ("a call that waits for its URL is ended by signals", piped_late),
 ];
 
 pub(crate) const ON_ETCD: &[WherePossible] =
@@ -129,6 +132,19 @@ fn stale(server: &Owned) {
     call(&["--no-wait"]).finish().expect(75, &["\"stale\" not acquired"]);
     holder.signal(Signal::TERM);
     holder.finish().expect(143, &[]);
+}
+
+/// As at the end of a job that has taken a thousand locks, one after the other.
+fn many(server: &Owned) {
+    // The system lets no variable become longer (execve(2), MAX_ARG_STRLEN).
+    const MOST: usize = (128 << 10) - "LOCK_HELD=".len() - 1;
+    let earlier = format!("7 redis {} item-{:060}\n", server.url(), 0);
+    let mut around = earlier.repeat(MOST / earlier.len());
+    around.pop();
+    let script = "take many; \"$LOCK\" run --name many -- true; echo $?; \"$LOCK\" release many; echo $?";
+    let done = job(server, script).env("LOCK_HELD", around).finish();
+    assert_eq!(done.stdout, "64\n0\n", "{done:?}");
+    done.expect(0, &["\"many\" is held around this command already"]);
 }
 
 fn stopped(server: &Owned) {
@@ -286,6 +302,31 @@ fn piped(server: &Owned) {
     let done =
         job(server, script).without("LOCK_URL").env("URL", server.url()).within(folder.path()).finish();
     assert_eq!((done.status, done.stdout.as_str()), (0, "ran\n0\n0\n"), "{done:?}");
+}
+
+fn piped_late(_server: &Owned) {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();
+    for call in [
+        &["run", "--name", "n", "--on-file"] as &[&str],
+        &["hold", "n", "--on-file"],
+        &["acquire", "n", "--on-file"],
+        &["acquire", "n", "--lease", "1h", "--on-file"],
+        &["watch", "n", "--on-file"],
+        &["status", "n", "--on-file"],
+    ] {
+        let command: &[&str] = if call[0] == "run" { &["--", "true"] } else { &[] };
+        let args = [call, &[pipe.to_str().unwrap()], command].concat();
+        let waits = lock(args).with_stdin().start();
+        let mut writer = None;
+        eventually("it opens the pipe", || {
+            writer = open(&pipe, OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty()).ok();
+            writer.is_some()
+        });
+        waits.signal(Signal::TERM);
+        assert_eq!(waits.finish().status, -15, "{call:?}");
+    }
 }
 
 fn sessions() -> Result<(), String> {

@@ -1,17 +1,22 @@
 //! `lock list` and `lock watch`.
 
+use std::io::BufRead;
+
+use lock_conformance::assert_in_time;
 use lock_test_servers::{Absence, Etcd, Owned, Settings};
 use rustix::process::Signal;
 use serde_json::Value;
 
 use super::call::{Done, eventually, lock, run};
 use super::waits::{connection, hold};
+use super::watch::SOON;
 use super::{OnServer, WherePossible};
 
 pub(crate) const CASES: &[OnServer] = &[
     ("list shows the locks that are held, by the beginning of their names", list),
     ("a server that can't list says so", unlisted),
     ("watch shows each change of the holder until a signal comes", watch),
+    ("a watch ends when its reader has gone", watch_unread),
     ("watch as JSON, over an outage of the server", watch_json),
 ];
 
@@ -78,6 +83,18 @@ fn watch(server: &Owned) {
     watch.signal(Signal::INT);
     let done = watch.finish();
     assert_eq!((done.status, done.stdout.as_str(), done.stderr.as_str()), (130, "", ""));
+}
+
+fn watch_unread(server: &Owned) {
+    let (reader, stdout) = std::io::pipe().unwrap();
+    let watch = lock(["watch", "unread", "--on", server.url()]).stdout(stdout).start();
+    let mut line = String::new();
+    std::io::BufReader::new(reader).read_line(&mut line).unwrap();
+    assert_eq!(line, "\"unread\" is free\n");
+    // There is no further change.
+    let done = watch.finish();
+    done.expect(0, &[]);
+    assert_in_time!(done.took < SOON, "{done:?}");
 }
 
 fn watch_json(server: &Owned) {

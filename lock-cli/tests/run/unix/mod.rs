@@ -78,7 +78,9 @@ pub(crate) fn main() {
     .concat();
     let on_server = on_server.into_iter().map(|(name, case)| (name, move || case(&redis())));
     let mut trials = rules::judged("lock-cli", without);
-    trials.extend(rules::judged("lock-cli", own_file::BY_SQLITE.iter().copied()));
+    trials.extend(rules::judged("lock-cli", own_file::BY_SQLITE.iter().chain(own_file::BY_ROOT).copied()));
+    #[cfg(target_os = "linux")]
+    trials.extend(rules::judged("lock-cli", usage::BY_ROOT.iter().copied()));
     #[cfg(target_os = "linux")]
     trials.extend(rules::judged("lock-cli", handles::ON_ETCD.iter().copied()));
     trials.extend(rules::judged("lock-cli", looks::ON_ETCD.iter().chain(lists::ON_ETCD).copied()));

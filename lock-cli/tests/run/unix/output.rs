@@ -5,7 +5,8 @@ use std::io::pipe;
 use lock_test_servers::Owned;
 
 use super::OnServer;
-use super::call::{Call, lock, run};
+use super::call::{Call, eventually, lock, run};
+use super::steps::is_held;
 use super::usage::NOWHERE;
 use super::waits::{connection, hold};
 
@@ -14,6 +15,7 @@ pub(crate) const CASES: &[OnServer] = &[
     ("a lock is given back though stderr can't be written", given_back),
     ("a file that may not grow changes no status", file_full),
     ("a reader that goes away is no failure", reader_gone),
+    ("what can be told to no reader is not held", no_reader),
     #[cfg(target_os = "linux")]
     ("an answer that can't be written is a status of its own", stdout_full),
 ];
@@ -99,6 +101,21 @@ fn reader_gone(server: &Owned) {
     {
         let done = lock(args).stdout(closed()).finish();
         assert_eq!((done.status, done.stderr.as_str()), (0, ""), "{args:?}");
+    }
+}
+
+fn no_reader(server: &Owned) {
+    let parent = std::process::id().to_string();
+    for args in [
+        &["hold", "no-reader"] as &[&str],
+        &["hold", "no-reader", "--json"],
+        &["acquire", "no-reader", "--parent", &parent],
+        &["acquire", "no-reader", "--parent", &parent, "--json"],
+        &["acquire", "no-reader", "--lease", "1h"],
+    ] {
+        let done = lock(args).env("LOCK_URL", server.url()).with_stdin().stdout(closed()).finish();
+        done.expect(73, &["the answer can't be written to stdout"]);
+        eventually("it is given back", || !is_held(server, "no-reader"));
     }
 }
 

@@ -1,13 +1,14 @@
 //! Calls without a server: they use a SQLite file in the user's state folder.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use lock_conformance::assert_in_time;
+use rustix::process::geteuid;
 use tempfile::TempDir;
 
 use super::call::{Call, Running, lock};
@@ -21,6 +22,9 @@ pub(crate) const CASES: &[Case] = &[
     ("of twelve that start in the same second and don't wait one runs", cron),
     ("schema prints what the file has, and init finds it there", schema),
 ];
+
+/// Cases for a test that root runs: only root can give a folder to another user, and be one.
+pub(crate) const BY_ROOT: &[WherePossible] = &[("no locks are kept in another user's folder", others)];
 
 /// Cases for machines that have SQLite's own program.
 pub(crate) const BY_SQLITE: &[WherePossible] =
@@ -82,6 +86,39 @@ fn unusable() {
     let done = run_there(home.path(), &[], "echo ran").finish();
     done.expect(69, &["locks.db"]);
     assert_eq!(done.stdout, "");
+}
+
+fn others() -> Result<(), String> {
+    const OTHER: u32 = 12_345;
+    if !geteuid().is_root() {
+        return Err("the test is not run by root".to_owned());
+    }
+    let home = TempDir::new().unwrap();
+    let own = |path: &Path| chown(path, Some(OTHER), Some(OTHER)).unwrap();
+    own(home.path());
+    let says = format!("{} belongs to another user (uid {OTHER})", home.path().display());
+    // As root with `sudo -E`.
+    for args in [&["run", "--name", "n", "--", "echo", "ran"] as &[&str], &["status", "n"], &["check"]] {
+        let done = at_home(home.path(), args.iter().copied()).finish();
+        done.expect(69, &[&says, "HOME", "--on URL"]);
+        assert_eq!(done.stdout, "", "{args:?}");
+    }
+    assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0, "nothing was made there");
+    let folder = home.path().join(".local/state/onelock");
+    fs::create_dir_all(&folder).unwrap();
+    own(&folder);
+    let done = run_there(home.path(), &[], "echo ran").finish();
+    done.expect(69, &[&format!("{} belongs to another user", folder.display())]);
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0, "nothing was made there");
+    // It is the user's own, who has it in a folder of root's.
+    let state = TempDir::new().unwrap();
+    fs::set_permissions(state.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let (id, there) = (OTHER.to_string(), state.path().to_str().unwrap());
+    let as_other = ["setpriv", "--reuid", &id, "--regid", &id, "--clear-groups"];
+    let call = run_there(home.path(), &[], "echo ran").env("XDG_STATE_HOME", there);
+    let done = call.by(as_other).finish();
+    assert_eq!((done.status, done.stdout.as_str()), (0, "ran\n"), "{done:?}");
+    Ok(())
 }
 
 /// A script that reads a number, waits, and writes it back plus one. Only the lock protects the number.

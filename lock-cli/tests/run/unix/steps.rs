@@ -18,6 +18,11 @@ pub(crate) const CASES: &[OnServer] = &[
     ("two jobs take turns", two_jobs),
     ("a keeper ends with its parent, however that ends", parent_killed),
     ("a keeper ends with the parent that was named", named_parent),
+    ("a parent that ends ends the wait for the lock", parent_of_a_waiter),
+    ("a parent that ends while acquire is stopped leaves no lock", acquire_stopped),
+    // It reads /proc.
+    #[cfg(target_os = "linux")]
+    ("acquire whose keeper is stopped is ended by signals", keeper_stopped),
     ("a keeper that was killed proves nothing", keeper_killed),
     ("a lock that was lost on the way is told by release", lost),
     ("a release never releases what the next job holds", next_job),
@@ -130,6 +135,56 @@ fn named_parent(server: &Owned) {
     is_freed(server, "named-parent", keeper);
 }
 
+fn parent_of_a_waiter(server: &Owned) {
+    let holder = hold(server, "waits-for", &[]);
+    let mut parent = shell("read -r go").with_stdin().start();
+    let script = format!("exec \"$LOCK\" acquire --quiet --parent {} waits-for", parent.id());
+    let waiter = job(server, &script).start();
+    eventually("the waiter waits", || waits(server, "waits-for"));
+    parent.tell("go");
+    parent.finish();
+    waiter.finish().expect(64, &["\"waits-for\" is not acquired: its parent has ended"]);
+    holder.signal(Signal::TERM);
+    holder.finish().expect(143, &[]);
+}
+
+fn acquire_stopped(server: &Owned) {
+    let holder = hold(server, "acquire-stopped", &[]);
+    let mut parent = shell("read -r go").with_stdin().start();
+    let script = format!("exec \"$LOCK\" acquire --quiet --parent {} acquire-stopped", parent.id());
+    let waiter = job(server, &script).start();
+    eventually("the waiter waits", || waits(server, "acquire-stopped"));
+    waiter.signal(Signal::STOP);
+    let first = keeper_of(server, "acquire-stopped");
+    holder.signal(Signal::TERM);
+    holder.finish().expect(143, &[]);
+    eventually("the keeper has it", || is_held(server, "acquire-stopped"));
+    let keeper = keeper_of(server, "acquire-stopped");
+    assert_ne!(keeper, first);
+    parent.tell("go");
+    parent.finish();
+    eventually("the lock is free", || !is_held(server, "acquire-stopped"));
+    waiter.signal(Signal::CONT);
+    assert_ne!(waiter.finish().status, 0);
+}
+
+#[cfg(target_os = "linux")]
+fn keeper_stopped(server: &Owned) {
+    let holder = hold(server, "keeper-stopped", &[]);
+    let waiter = job(server, "exec \"$LOCK\" acquire --quiet keeper-stopped").start();
+    eventually("the waiter waits", || waits(server, "keeper-stopped"));
+    let id = waiter.id();
+    let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+    let keeper = Pid::from_raw(children.trim().parse().unwrap()).unwrap();
+    kill_process(keeper, Signal::STOP).unwrap();
+    waiter.signal(Signal::TERM);
+    let done = waiter.finish();
+    assert_eq!(done.status, 143, "{done:?}");
+    assert!(!waits(server, "keeper-stopped"), "nothing is left behind");
+    holder.signal(Signal::TERM);
+    holder.finish().expect(143, &[]);
+}
+
 fn keeper_killed(server: &Owned) {
     let script = "take keeper-killed; echo held; read -r go; \"$LOCK\" release keeper-killed";
     let mut parent = job(server, script).start();
@@ -192,7 +247,8 @@ fn broken(server: &Owned) {
 }
 
 fn twice(server: &Owned) {
-    let script = "take twice; \"$LOCK\" acquire --json twice; echo \"$?\"; \"$LOCK\" release twice";
+    let script = "take twice; unset LOCK_HELD; \"$LOCK\" acquire --no-wait --json twice; echo \"$?\"
+        \"$LOCK\" release twice";
     let done = job(server, script).finish();
     assert_eq!(done.stdout, "64\n", "{done:?}");
     done.expect(0, &["\"twice\" is acquired for this job already, by the keeper of $LOCK_HANDLE_twice"]);

@@ -15,6 +15,7 @@ pub(crate) const CASES: &[Case] = &[
     ("bad usage ends with 64", bad_usage),
     ("without a server the call says how to name one", no_server),
     ("a LOCK_URL without a server in it is an error", missing_secret),
+    ("a file without an end of its line has no URL", endless),
     ("locks that only this call would see are refused", memory),
     ("a word that is in the wrong place is told where it goes", hints),
     ("the help of --on names every server", servers_named),
@@ -25,6 +26,11 @@ pub(crate) const CASES: &[Case] = &[
     ("too few files to open are an error that says so", few_files),
     ("calls of the program by itself are not for people", inner_calls),
 ];
+
+/// Cases for a test that root runs: the limit of another user counts no processes but the call's own.
+#[cfg(target_os = "linux")]
+pub(crate) const BY_ROOT: &[super::WherePossible] =
+    &[("too few threads to start are an error that says so", few_threads)];
 
 fn bad_usage() {
     let folder = tempfile::tempdir().unwrap();
@@ -112,6 +118,11 @@ fn missing_secret() {
         !home.path().join(".local").exists(),
         "the user's own file was created although it must not be used"
     );
+}
+
+fn endless() {
+    let call = lock(["check", "--on-file", "/dev/zero"]).after("ulimit -v 2000000");
+    call.finish().expect(64, &["the first line of /dev/zero is too long; it must be the server's URL"]);
 }
 
 fn memory() {
@@ -217,6 +228,24 @@ fn few_files() {
             call.expect(71, &["lock: the operating system refused: ", "ulimit -n", "Too many open files"]);
         }
     }
+}
+
+#[cfg(target_os = "linux")]
+fn few_threads() -> Result<(), String> {
+    if !rustix::process::geteuid().is_root() {
+        return Err("the test is not run by root".to_owned());
+    }
+    let limited = |to: &str| {
+        let other = ["setpriv", "--reuid", "54321", "--regid", "54321", "--clear-groups", "prlimit", to];
+        // A name has to be looked up.
+        run("redis://localhost:1", "few-threads", &[], "true").by(other).finish()
+    };
+    for to in ["--nproc=1", "--nproc=2"] {
+        limited(to)
+            .expect(71, &["lock: the operating system refused: ", "ulimit -u", "temporarily unavailable"]);
+    }
+    limited("--nproc=20").expect(69, &["can't be reached"]);
+    Ok(())
 }
 
 fn inner_calls() {
