@@ -46,6 +46,7 @@ fn carry_out() -> Result<Exit, Failure> {
         Ok(Args { verb }) => verb,
         Err(refusal) => return refusal.show(),
     };
+    os::room_for_threads()?;
     match verb {
         Verb::Run(run) => on_a_runtime(run.carry_out()),
         Verb::Hold(hold) => on_a_runtime(hold.carry_out()),

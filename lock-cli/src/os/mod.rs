@@ -9,7 +9,7 @@ pub(crate) use found::{Found, Survivor, Why};
 pub(crate) use unix::{
     Deadline, Descriptor, Process, ServiceManager, Signal, Signals, close_stderr, detach,
     fail_instead_of_stopping, has_no_reader, inner_call, outlive_full_files, own_program, room_for_a_runtime,
-    stdin_is_ready, wait_for_room, write_instead_of_stopping,
+    room_for_threads, stdin_is_ready, wait_for_room, write_instead_of_stopping,
 };
 
 #[cfg(not(unix))]
@@ -17,7 +17,7 @@ mod other;
 #[cfg(not(unix))]
 pub(crate) use other::{
     Deadline, Descriptor, Process, ServiceManager, Signal, Signals, fail_instead_of_stopping, has_no_reader,
-    inner_call, outlive_full_files, room_for_a_runtime, stdin_is_ready, wait_for_room,
+    inner_call, outlive_full_files, room_for_a_runtime, room_for_threads, stdin_is_ready, wait_for_room,
     write_instead_of_stopping,
 };
 

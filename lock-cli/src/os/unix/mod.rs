@@ -35,7 +35,7 @@ use rustix::termios;
 
 pub(crate) use self::deadline::Deadline;
 pub(crate) use self::detach::{close_stderr, detach};
-pub(crate) use self::room::room_for_a_runtime;
+pub(crate) use self::room::{room_for_a_runtime, room_for_threads};
 pub(crate) use self::service::ServiceManager;
 pub(crate) use self::signals::{
     Signal, Signals, fail_instead_of_stopping, outlive_full_files, write_instead_of_stopping,
