@@ -34,7 +34,7 @@ pub(crate) const CASES: &[OnServer] = &[
     ("a failure of acquire is one for eval, too", evaluated),
     ("acquire needs no folder", no_folder),
     ("a URL is read from a pipe, and from one that stays open", piped),
-    ("a call that waits for its URL is ended by signals", piped_late),
+    ("signals end a call that waits for its URL", piped_late),
 ];
 
 pub(crate) const ON_ETCD: &[WherePossible] =

@@ -18,8 +18,8 @@ pub(crate) const CASES: &[OnServer] = &[
     ("two jobs take turns", two_jobs),
     ("a keeper ends with its parent, however that ends", parent_killed),
     ("a keeper ends with the parent that was named", named_parent),
-    ("a parent that ends ends the wait for the lock", parent_of_a_waiter),
-    ("a parent that ends while acquire is stopped leaves no lock", acquire_stopped),
+    ("the end of its parent ends acquire's wait", parent_of_a_waiter),
+    ("a stopped acquire keeps no lock beyond its parent", acquire_stopped),
     // It reads /proc.
     #[cfg(target_os = "linux")]
     ("acquire whose keeper is stopped is ended by signals", keeper_stopped),

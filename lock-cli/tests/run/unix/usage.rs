@@ -15,7 +15,7 @@ pub(crate) const CASES: &[Case] = &[
     ("bad usage ends with 64", bad_usage),
     ("without a server the call says how to name one", no_server),
     ("a LOCK_URL without a server in it is an error", missing_secret),
-    ("a file without an end of its line has no URL", endless),
+    ("an endless first line is no URL", endless),
     ("locks that only this call would see are refused", memory),
     ("a word that is in the wrong place is told where it goes", hints),
     ("the help of --on names every server", servers_named),
@@ -30,7 +30,7 @@ pub(crate) const CASES: &[Case] = &[
 /// Cases for a test that root runs: the limit of another user counts no processes but the call's own.
 #[cfg(target_os = "linux")]
 pub(crate) const BY_ROOT: &[super::WherePossible] =
-    &[("too few threads to start are an error that says so", few_threads)];
+    &[("too few threads are an error that says so", few_threads)];
 
 fn bad_usage() {
     let folder = tempfile::tempdir().unwrap();
