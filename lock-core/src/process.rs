@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
+use crate::error::{Error, Result};
 use crate::os;
 
 /// The process that opened a client, by its id.
@@ -23,6 +24,22 @@ impl Process {
     /// which owns nothing, and nothing must be sent for it.
     pub fn is_another(self) -> bool {
         self.0 != os::process()
+    }
+
+    /// Checks that no parent of this process has used what `first` stands for: a client crate with state that a fork can't use,
+    /// such as threads, which it has not got, or mutexes, which threads of its parent held.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` in a fork, with `why`.
+    pub fn must_be_first(first: &OnceLock<Process>, why: &str) -> Result<()> {
+        match first.get_or_init(Process::this).is_another() {
+            false => Ok(()),
+            true => Err(Error::unsupported(format!(
+                "this process is a fork of one that has opened such a client, and can't open one: {why}; start a program \
+                 instead (exec), or fork before the first client is opened"
+            ))),
+        }
     }
 
     /// Resolves in this process, and never in a fork that goes on with a copy of its runtime. Has to be awaited before
@@ -169,6 +186,7 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::*;
+    use crate::error::ErrorKind;
 
     #[test]
     fn a_fork_has_a_value_of_its_own() {
@@ -206,6 +224,17 @@ mod tests {
         assert_eq!((&mut forked).now_or_never(), Some(None), "a fork does not poll it");
         drop(forked);
         assert_eq!(Arc::strong_count(&kept), 2);
+    }
+
+    #[test]
+    fn a_fork_can_not_use_what_its_parent_has_used() {
+        let (ours, parents) = (OnceLock::new(), OnceLock::from(Process::another()));
+        assert!(Process::must_be_first(&ours, "").is_ok() && Process::must_be_first(&ours, "").is_ok());
+        let error = Process::must_be_first(&parents, "it has no thread").unwrap_err();
+        assert!(
+            error.kind() == ErrorKind::Unsupported && error.message().contains("it has no thread"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -42,6 +42,11 @@ impl Harness for Sqlite {
         self.database.open(options).await
     }
 
+    /// A fork has copies of SQLite's mutexes.
+    fn opens_in_forks(&self) -> bool {
+        false
+    }
+
     /// docs/semantics.md has the hour: how far the clock may be set back.
     fn promised(&self) -> Vec<Promise> {
         let rises = Rises::WhileDataIsKept { clock_step: Duration::from_secs(3600) };

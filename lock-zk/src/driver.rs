@@ -23,8 +23,7 @@ use crate::link::{Failure, Link, Site};
 use crate::sessions::Sessions;
 use crate::settings::ZooKeeper;
 
-/// The process whose connections the client crate serves: by one thread for all of them, async-io's, which no fork has and
-/// none can start again.
+/// The process whose connections the client crate serves, by async-io's thread.
 static SERVED: OnceLock<Process> = OnceLock::new();
 
 /// The driver of one ensemble.
@@ -39,9 +38,10 @@ pub(crate) struct ZkDriver {
 
 impl ZkDriver {
     pub(crate) async fn open(zookeeper: ZooKeeper, context: Context) -> Result<ZkDriver> {
-        if SERVED.get_or_init(Process::this).is_another() {
-            return Err(errors::forked());
-        }
+        Process::must_be_first(
+            &SERVED,
+            "one thread of that process serves all its connections of ZooKeeper",
+        )?;
         let address = zookeeper.address();
         let ZooKeeper { reach, chroot, common, tick } = zookeeper;
         let CommonParameters { prefix, opening, .. } = common;

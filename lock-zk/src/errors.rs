@@ -95,14 +95,6 @@ pub(crate) fn connecting(error: ZkError, patience: Duration) -> Error {
     outcome.with_source(error)
 }
 
-/// The error for a fork of a process that had a client of ZooKeeper.
-pub(crate) fn forked() -> Error {
-    Error::unsupported(
-        "this process is a fork of one that has used ZooKeeper, whose connections a thread serves that the fork has not \
-         got; start a program instead (exec), or fork before the first client is opened",
-    )
-}
-
 /// The error for a server without `create2`: it returns no zxid for a new node, and tokens are made of that.
 pub(crate) fn too_old() -> Error {
     Error::rejected(format!("the server is too old; it has to be ZooKeeper {OLDEST} or later"))

@@ -22,6 +22,7 @@ pub mod holders;
 mod judging;
 mod machine;
 mod model;
+pub mod paging;
 mod part;
 pub mod patience;
 pub mod proxy;

@@ -1,10 +1,10 @@
 //! Servers that refuse every lock, and how they are told from servers that do not answer.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use lock_conformance::proxy::{Direction, Proxy};
-use lock_conformance::refusal;
+use lock_conformance::proxy::Proxy;
 use lock_conformance::timing::{Answered, released};
+use lock_conformance::{paging, refusal};
 use lock_core::ErrorKind;
 use lock_core::driver::Level;
 use lock_etcd::etcd_client::{AlarmAction, AlarmType, Txn, TxnOp};
@@ -54,17 +54,8 @@ pub(crate) fn a_list_beside_many_keys_has_a_patience_for_each_request() -> Resul
         let proxy = Proxy::start(&server.0.address()).await.unwrap();
         let far = format!("{}&patience={}ms", server.through(proxy.address()), PATIENCE.as_millis());
         let client = open_as_the_url_says(&far).await;
-        proxy.delay(Direction::ToClient, Duration::from_millis(60));
-        let began = Instant::now();
-        let listed = client.list("").answered().await;
-        assert!(began.elapsed() > PATIENCE * 2, "a list of {:?} shows nothing", began.elapsed());
-        assert_eq!(listed.len(), 1, "{listed:?}");
-
-        proxy.hold(Direction::ToClient);
-        let error = client.list("").await.expect_err("no answer comes");
-        assert!(error.is_transient() && error.message().contains("0 keys were read before"), "{error}");
-        assert!(!error.may_have_taken_effect(), "{error:?}");
-        proxy.discard(Direction::ToClient);
+        let delay = Duration::from_millis(60);
+        paging::has_a_patience_for_each_request(&client, PATIENCE * 2, &proxy, delay, "keys").await;
         released(guard).await;
     })
 }

@@ -1,8 +1,9 @@
 //! The documents in the collection.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use lock_conformance::proxy::{Direction, Proxy};
+use lock_conformance::paging;
+use lock_conformance::proxy::Proxy;
 use lock_conformance::timing::Answered;
 use lock_core::{ErrorKind, Options};
 use lock_mongo::mongodb::bson::spec::BinarySubtype;
@@ -122,16 +123,8 @@ pub(crate) fn a_list_beside_many_documents_has_a_patience_for_each_request() {
         let proxy = Proxy::start(&format!("127.0.0.1:{}", server.0.port())).await.unwrap();
         let url = server.through(proxy.address());
         let client = lock_mongo::connect_with(&url, Options::default().patience(PATIENCE)).answered().await;
-        proxy.delay(Direction::ToClient, Duration::from_millis(400));
-        let began = Instant::now();
-        let listed = client.list("").answered().await;
-        assert!(began.elapsed() > PATIENCE, "a list of {:?} shows nothing", began.elapsed());
-        assert_eq!(listed.len(), 1, "{listed:?}");
-
-        proxy.hold(Direction::ToClient);
-        let error = client.list("").await.expect_err("no answer comes");
-        assert!(error.is_transient() && error.message().contains("0 documents were read before"), "{error}");
-        assert!(!error.may_have_taken_effect(), "{error:?}");
+        let delay = Duration::from_millis(400);
+        paging::has_a_patience_for_each_request(&client, PATIENCE, &proxy, delay, "documents").await;
     });
 }
 

@@ -1,10 +1,10 @@
 //! Servers that refuse every lock, and how they are told from servers that do not answer.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use lock_conformance::proxy::{Direction, Proxy};
-use lock_conformance::refusal;
+use lock_conformance::proxy::Proxy;
 use lock_conformance::timing::{Answered, released};
+use lock_conformance::{paging, refusal};
 use lock_core::driver::{Finding, Level};
 use lock_core::{Client, ErrorKind};
 
@@ -126,16 +126,7 @@ pub(crate) fn a_list_beside_many_keys_has_a_patience_for_each_request() {
         let proxy = Proxy::start(&format!("127.0.0.1:{}", server.port())).await.unwrap();
         let far = format!("redis://{}?patience={}ms", proxy.address(), PATIENCE.as_millis());
         let client = lock_redis::connect(&far).await.unwrap();
-        proxy.delay(Direction::ToClient, Duration::from_millis(20));
-        let began = Instant::now();
-        let listed = client.list("").answered().await;
-        assert!(began.elapsed() > PATIENCE * 2, "a list of {:?} shows nothing", began.elapsed());
-        assert_eq!(listed.len(), 1, "{listed:?}");
-
-        proxy.hold(Direction::ToClient);
-        let error = client.list("").await.expect_err("no answer comes");
-        assert!(error.is_transient() && error.message().contains("0 keys were read before"), "{error}");
-        assert!(!error.may_have_taken_effect(), "{error:?}");
-        proxy.discard(Direction::ToClient);
+        let delay = Duration::from_millis(20);
+        paging::has_a_patience_for_each_request(&client, PATIENCE * 2, &proxy, delay, "keys").await;
     });
 }

@@ -1,6 +1,8 @@
 //! How a file is named: by a URL, or by sqlx' own options.
 
-use lock_core::driver::{CommonParameters, Context, Location, Opening, Prefix, unescape};
+use std::sync::OnceLock;
+
+use lock_core::driver::{CommonParameters, Context, Location, Opening, Prefix, Process, unescape};
 use lock_core::{Client, Error, Options, Result};
 use sqlx::ConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
@@ -137,7 +139,8 @@ impl Sqlite {
     ///   database, can be reached by another path (a hard link, a mount of the file alone), or has a table of another
     ///   version, one that is not a table of locks, or one with triggers.
     /// - [`Unsupported`](lock_core::ErrorKind::Unsupported): the file is on a file system that other machines may
-    ///   reach, or in memory; or the boot id that this process reads is not the kernel's.
+    ///   reach, or in memory; or the boot id that this process reads is not the kernel's; or this process is a fork of one
+    ///   that has opened a client.
     /// - [`Unavailable`](lock_core::ErrorKind::Unavailable): another process keeps the file locked, or the disk is
     ///   full.
     /// - [`Invalid`](lock_core::ErrorKind::Invalid): the patience is less than 1 ms; or the client is not
@@ -183,7 +186,12 @@ impl std::fmt::Debug for Sqlite {
     }
 }
 
+/// The process that uses SQLite. A fork has copies of what SQLite knows of this process: mutexes, which may be locked for
+/// ever, and locks on files, which the fork does not have (sqlite.org/howtocorrupt.html, 2.6).
+static USED: OnceLock<Process> = OnceLock::new();
+
 async fn open(sqlite: Sqlite, context: Context) -> Result<SqlDriver<SqliteTable>> {
+    Process::must_be_first(&USED, "SQLite's mutexes and its locks on files are those of that process")?;
     let opening = sqlite.common.opening;
     SqlDriver::open(SqliteTable::new(sqlite)?, opening, context).await
 }

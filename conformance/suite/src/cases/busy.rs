@@ -80,6 +80,21 @@ impl Scene {
         others.iter().for_each(still_held);
     }
 
+    /// Keeps the names busy while this work is begun on them, and checks that the client's other locks go on meanwhile. Returns
+    /// what the work came to when the names are free again.
+    async fn while_busy<T: Send + 'static>(
+        &self,
+        busy: &dyn KeepBusy,
+        work: impl IntoIterator<Item = impl Future<Output = T> + Send + 'static>,
+    ) -> Vec<T> {
+        let others = self.hold_others().await;
+        let kept = busy.keep_busy(&self.names).await;
+        let work: JoinSet<T> = work.into_iter().collect();
+        self.others_go_on(&others).await;
+        kept.end().await;
+        within("the work on names that were busy", bounds::EVENTUALLY, work.join_all()).await
+    }
+
     /// Holds locks that are not busy: of the shortest ttl, and of one that they share with names that are.
     async fn hold_others(&self) -> Vec<Guard> {
         let (mut guards, s) = (Vec::new(), &self.s);
@@ -96,17 +111,12 @@ async fn names_that_are_waited_for_cost_no_other_lock(s: Setting, busy: Arc<dyn 
         let busy = busy.clone();
         async move {
             scene.use_names().await;
-            let others = scene.hold_others().await;
-            let kept = busy.keep_busy(&scene.names).await;
-            let mut waiters = JoinSet::new();
-            for name in &scene.names {
+            let waiters = scene.names.iter().map(|name| {
                 let lock = scene.s.lock(&scene.client, name).build().expect("fine terms");
-                waiters.spawn(async move { lock.acquire().await });
-            }
-            scene.others_go_on(&others).await;
-            kept.end().await;
-            while let Some(got) = within("those that waited", bounds::EVENTUALLY, waiters.join_next()).await {
-                got.returned().expect("it waits without end").release().await;
+                async move { lock.acquire().await }
+            });
+            for granted in scene.while_busy(&*busy, waiters).await {
+                granted.expect("it waits without end").release().await;
             }
         }
     };
@@ -147,16 +157,8 @@ async fn names_that_are_released_cost_no_other_lock(s: Setting, busy: Arc<dyn Ke
     let released_ones = |scene: Scene| {
         let busy = busy.clone();
         async move {
-            let guards = scene.hold_names(20).await;
-            let others = scene.hold_others().await;
-            let kept = busy.keep_busy(&scene.names).await;
-            let mut releases = JoinSet::new();
-            for guard in guards {
-                releases.spawn(guard.release());
-            }
-            scene.others_go_on(&others).await;
-            kept.end().await;
-            within("the releases", bounds::EVENTUALLY, releases.join_all()).await;
+            let releases = scene.hold_names(20).await.into_iter().map(Guard::release);
+            scene.while_busy(&*busy, releases).await;
             for name in &scene.names {
                 until("it is free", bounds::EVENTUALLY, || scene.s.is_free(name)).await;
             }
@@ -171,13 +173,10 @@ async fn names_that_are_looked_at_and_broken_cost_no_other_lock(s: Setting, busy
         let busy = busy.clone();
         async move {
             let guards = scene.hold_names(20).await;
-            let others = scene.hold_others().await;
-            let kept = busy.keep_busy(&scene.names).await;
-            let mut administrators = JoinSet::new();
-            for guard in guards {
+            let broken = guards.into_iter().map(|guard| {
                 let lock = scene.s.lock(&scene.client, guard.name()).build().expect("fine terms");
                 let (client, lists) = (scene.client.clone(), scene.s.info.lists);
-                administrators.spawn(async move {
+                async move {
                     let holder = lock.inspect().answered().await.holder.expect("it is held");
                     if lists == Lists::Held {
                         assert_eq!(client.list(lock.name().as_str()).answered().await.len(), 1);
@@ -186,12 +185,9 @@ async fn names_that_are_looked_at_and_broken_cost_no_other_lock(s: Setting, busy
                         assert!(error.is_transient(), "{error:?}");
                     }
                     guard
-                });
-            }
-            scene.others_go_on(&others).await;
-            kept.end().await;
-            let all = within("they are broken", bounds::EVENTUALLY, administrators.join_all()).await;
-            for guard in all {
+                }
+            });
+            for guard in scene.while_busy(&*busy, broken).await {
                 lost_eventually(&guard).await;
             }
         }
