@@ -236,7 +236,8 @@ fn few_threads() -> Result<(), String> {
         return Err("the test is not run by root".to_owned());
     }
     let limited = |to: &str| {
-        let other = ["setpriv", "--reuid", "54321", "--regid", "54321", "--clear-groups", "prlimit", to];
+        // setpriv starts the program with root's right to enter any folder; another program behind it has not got that.
+        let other = ["prlimit", to, "setpriv", "--reuid", "54321", "--regid", "54321", "--clear-groups"];
         // A name has to be looked up.
         run("redis://localhost:1", "few-threads", &[], "true").by(other).finish()
     };
