@@ -107,7 +107,7 @@ fn unwritten(error: &io::Error) -> Failure {
     Failure::new(Exit::NotWritten, format!("the answer can't be written to stdout: {error}"))
 }
 
-/// Whether nothing reads stdout any more: the pipe or socket has lost its other end.
+/// Returns whether nothing reads stdout any more: the pipe or socket has lost its other end.
 pub(crate) fn reader_has_gone() -> bool {
     os::has_no_reader(&io::stdout())
 }

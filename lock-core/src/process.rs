@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fork_can_not_use_what_its_parent_has_used() {
+    fn a_fork_opens_nothing_beside_its_parent() {
         let (ours, parents) = (OnceLock::new(), OnceLock::from(Process::another()));
         assert!(Process::must_be_first(&ours, "").is_ok() && Process::must_be_first(&ours, "").is_ok());
         let error = Process::must_be_first(&parents, "it has no thread").unwrap_err();

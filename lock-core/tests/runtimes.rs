@@ -459,7 +459,7 @@ fn a_runtime_that_ends_passes_any_number_of_waiters() {
 
 /// The claim leaves on the client's runtime while its caller, on another thread, makes the error.
 #[test]
-fn a_wait_that_runs_out_is_told_what_was_seen() {
+fn a_wait_that_ends_tells_what_was_seen() {
     let home = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let client = opened(&home, &script([busy()]));
     thread::scope(|threads| {

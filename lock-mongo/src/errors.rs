@@ -107,7 +107,7 @@ pub(crate) fn words(error: &MongoError) -> String {
     }
 }
 
-/// Whether the server has answered the request, by refusing it.
+/// Returns whether the server has answered the request, by refusing it.
 pub(crate) fn is_an_answer(error: &MongoError) -> bool {
     matches!(*error.kind, ErrorKind::Command(_) | ErrorKind::Write(_))
 }

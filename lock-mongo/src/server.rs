@@ -339,10 +339,10 @@ async fn update(
         .await
 }
 
-/// How many documents one request of a list reads.
+/// One request of a list reads so many documents.
 const PAGE: usize = 10_000;
 
-/// What a list reads of a document.
+/// The part of a document that a list reads.
 struct Listed {
     key: Binary,
     has_owner: bool,

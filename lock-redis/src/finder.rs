@@ -200,6 +200,7 @@ async fn agreement(servers: &[Client], call: &Call) -> Finding {
     }
     let (level, message) = match (&primaries[..], &silent[..]) {
         ([primary], []) => (Level::Good, format!("{primary} is the primary, and the others are replicas")),
+        ([], []) => (Level::Bad, "none of them says that it is the primary".to_owned()),
         ([] | [_], silent) => (Level::Warning, format!("some can't be asked; {}", silent.join("; "))),
         (several, _) => (
             Level::Bad,

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_is_told_how_one_is_written() {
+    fn a_malformed_url_is_told_its_form() {
         for bad in ["redis://u:pa@h:port", "redis://", "redis://h/x"] {
             let error = taken(bad).unwrap_err().to_string();
             assert!(error.contains("host:port/database"), "{bad}: {error}");

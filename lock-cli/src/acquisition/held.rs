@@ -9,7 +9,7 @@ use crate::exit::{Exit, Failure};
 
 /// The variable. Each of its lines is a token and a lock.
 pub(crate) const VARIABLE: &str = "LOCK_HELD";
-/// How long it may become. A job that takes one lock after the other would otherwise fill what a process may have as its
+/// The variable gets no longer than this. A job that takes one lock after the other would otherwise fill what a process may have as its
 /// environment, and could start no command any more, not even `lock release`.
 const LONGEST: usize = 16 << 10;
 

@@ -314,7 +314,7 @@ pub(crate) fn stdin_is_ready() -> bool {
     poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
 }
 
-/// Whether this output is a pipe or socket whose other end is closed.
+/// Returns whether this output is a pipe or socket whose other end is closed.
 pub(crate) fn has_no_reader(output: &impl Descriptor) -> bool {
     let mut polled = [PollFd::new(output, PollFlags::empty())];
     let looked = poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
