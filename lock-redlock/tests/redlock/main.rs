@@ -74,7 +74,6 @@ rules! {
         an_attempt_that_arrives_twice_is_one_grant,
         a_raise_is_for_one_grant_alone,
         a_token_that_is_none_leaves_the_lock_free,
-        a_refused_token_leaves_the_lock_free,
         what_an_earlier_try_left_is_taken_over,
         a_late_copy_of_an_attempt_is_another_grant,
         a_try_needs_one_round,
