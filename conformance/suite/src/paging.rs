@@ -32,5 +32,5 @@ pub async fn has_a_patience_for_each_request(
     let says_how_many = error.message().contains(&format!("0 {what} were read before"));
     assert!(error.is_transient() && says_how_many, "{error}");
     assert!(!error.may_have_taken_effect(), "{error:?}");
-    proxy.discard(Direction::ToClient);
+    proxy.deliver(Direction::ToClient);
 }

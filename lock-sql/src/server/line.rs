@@ -27,17 +27,23 @@ pub(super) enum Turn {
     Again,
 }
 
-/// What a request uses while it is served: a connection of this kind, for this purpose.
+/// What a request uses while it is served: a connection of this kind, for this purpose, in this turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Use {
     pub(super) purpose: Purpose,
+    pub(super) turn: Turn,
     pub(super) lock_wait: LockWait,
 }
 
 /// The requests that wait for a connection, and how many connections no request uses.
 ///
-/// While a request waits, no connection is free for its purpose. Statements that wait for rows leave more than half of the
-/// connections to those that wait for none, so that any number of rows that others have locked delays no other request.
+/// While a request waits for the first time, no connection is free for its purpose. Statements that wait for rows leave more
+/// than half of the connections to those that wait for none, so that any number of rows that others have locked delays no
+/// other request.
+///
+/// Where many callers want one row, it is locked without a gap, and a statement that does not wait for it is undone each
+/// time. So of those that come again, one for each purpose is tried so, and the others wait for a connection that waits for
+/// rows: the server's time goes to those that get an answer.
 #[derive(Debug)]
 pub(super) struct Line<R> {
     /// How many connections no request uses, on which statements wait for rows.
@@ -56,6 +62,8 @@ pub(super) struct Line<R> {
 struct Waiting<R> {
     first: VecDeque<(Ticket, R)>,
     again: VecDeque<(Ticket, R)>,
+    /// Whether one that comes again uses a connection that waits for no row.
+    again_is_tried: bool,
 }
 
 /// A place in the line.
@@ -87,7 +95,7 @@ impl<R> Line<R> {
 
     pub(super) fn enter(&mut self, purpose: Purpose, turn: Turn, request: R) -> Entry<R> {
         for lock_wait in [LockWait::Bounded, LockWait::Never] {
-            let used = Use { purpose, lock_wait };
+            let used = Use { purpose, turn, lock_wait };
             if self.take(used) {
                 return Entry::Served(used, request);
             }
@@ -110,6 +118,9 @@ impl<R> Line<R> {
     /// rows are still locked.
     pub(super) fn next(&mut self, done: Use) -> Option<(Use, R)> {
         *self.free(done.lock_wait) += 1;
+        if done.is_a_try() {
+            self.waiting(done.purpose).again_is_tried = false;
+        }
         let other = match done.purpose {
             Purpose::Acquire => {
                 self.free_to_acquire += 1;
@@ -118,25 +129,28 @@ impl<R> Line<R> {
             Purpose::Maintain => Purpose::Acquire,
         };
         [Turn::First, Turn::Again].into_iter().find_map(|turn| {
-            let mut serve = |purpose| self.serve(turn, Use { purpose, ..done });
+            let mut serve = |purpose| self.serve(Use { purpose, turn, ..done });
             serve(other).or_else(|| serve(done.purpose))
         })
     }
 
-    fn serve(&mut self, turn: Turn, used: Use) -> Option<(Use, R)> {
-        if self.waiting(used.purpose).of(turn).is_empty() || !self.take(used) {
+    fn serve(&mut self, used: Use) -> Option<(Use, R)> {
+        if self.waiting(used.purpose).of(used.turn).is_empty() || !self.take(used) {
             return None;
         }
-        self.waiting(used.purpose).of(turn).pop_front().map(|(_, request)| (used, request))
+        self.waiting(used.purpose).of(used.turn).pop_front().map(|(_, request)| (used, request))
     }
 
-    /// Takes a connection into use, if one of this kind is free for this purpose.
+    /// Takes a connection into use, if one of this kind is free for this purpose and turn.
     fn take(&mut self, used: Use) -> bool {
         let is_to_acquire = used.purpose == Purpose::Acquire;
-        let is_free = *self.free(used.lock_wait) > 0 && !(is_to_acquire && self.free_to_acquire == 0);
+        let is_free = *self.free(used.lock_wait) > 0
+            && !(is_to_acquire && self.free_to_acquire == 0)
+            && !(used.is_a_try() && self.waiting(used.purpose).again_is_tried);
         if is_free {
             *self.free(used.lock_wait) -= 1;
             self.free_to_acquire -= usize::from(is_to_acquire);
+            self.waiting(used.purpose).again_is_tried |= used.is_a_try();
         }
         is_free
     }
@@ -156,6 +170,13 @@ impl<R> Line<R> {
     }
 }
 
+impl Use {
+    /// Returns whether a statement that was undone is sent again without waiting for its row.
+    fn is_a_try(self) -> bool {
+        self.turn == Turn::Again && self.lock_wait == LockWait::Never
+    }
+}
+
 impl<R> Waiting<R> {
     fn of(&mut self, turn: Turn) -> &mut VecDeque<(Ticket, R)> {
         match turn {
@@ -167,7 +188,7 @@ impl<R> Waiting<R> {
 
 impl<R> Default for Waiting<R> {
     fn default() -> Waiting<R> {
-        Waiting { first: VecDeque::new(), again: VecDeque::new() }
+        Waiting { first: VecDeque::new(), again: VecDeque::new(), again_is_tried: false }
     }
 }
 
@@ -178,7 +199,7 @@ mod tests {
     use super::*;
 
     fn use_of(purpose: Purpose, lock_wait: LockWait) -> Use {
-        Use { purpose, lock_wait }
+        Use { purpose, turn: Turn::First, lock_wait }
     }
 
     /// Returns a line with three connections, all of which are in use, two of them to acquire.
@@ -264,6 +285,25 @@ mod tests {
             assert_eq!((used.purpose, request), expected);
             done = used;
         }
+    }
+
+    #[test]
+    fn of_those_that_come_again_one_for_each_purpose_is_tried_on_a_connection_that_waits_for_no_row() {
+        let mut line = Line::new(9);
+        let again = |line: &mut Line<_>, purpose| line.enter(purpose, Turn::Again, "again");
+        for _ in 0..4 {
+            assert!(matches!(again(&mut line, Acquire), Entry::Served(Use { lock_wait: Bounded, .. }, _)));
+        }
+        let tries = |purpose| Use { purpose, turn: Turn::Again, lock_wait: Never };
+        for purpose in [Acquire, Maintain] {
+            assert_eq!(again(&mut line, purpose), Entry::Served(tries(purpose), "again"));
+            waits(again(&mut line, purpose));
+        }
+        assert_eq!(line.enter(Acquire, Turn::First, "first"), Entry::Served(use_of(Acquire, Never), "first"));
+        assert_eq!(line.next(use_of(Acquire, Never)), None, "its connection is for others");
+        assert_eq!(line.next(tries(Acquire)), Some((tries(Acquire), "again")));
+        let waited = Use { purpose: Acquire, turn: Turn::Again, lock_wait: Bounded };
+        assert_eq!(line.next(waited), Some((Use { purpose: Maintain, ..waited }, "again")));
     }
 
     #[test]
