@@ -14,10 +14,10 @@ RUN apk add --no-cache build-base
 WORKDIR /onelock
 COPY . .
 # On Alpine, Rust links C's library statically.
-RUN cargo build --locked --release --package lock-cli
+RUN cargo build --locked --profile dist --package lock-cli
 
 FROM scratch
-COPY --from=build /onelock/target/release/lock /lock
+COPY --from=build /onelock/target/dist/lock /lock
 # Without a URL, locks are in a file, which lasts as long as the container's volume does.
 ENV XDG_STATE_HOME=/state
 VOLUME /state
