@@ -9,7 +9,6 @@ use lock_core::driver::{Entry, Inspection};
 use lock_redis::node;
 
 use crate::node::{Ask, Held, Keys, Node};
-use crate::proposal::granted_at;
 use crate::quorum::{Answer, Quorum};
 
 /// How long to wait for nodes that have not answered, if only the token is still unknown. A caller whose own wait is
@@ -63,12 +62,8 @@ fn shown(held: impl Iterator<Item = Held>, majority: usize) -> Inspection {
 
 /// Returns what people are shown of a holder.
 pub(crate) fn entry(Held { value, left, token, now }: Held) -> Entry {
-    let mut entry = node::entry(value, left, token, now);
-    let since = token.map(|token| now.saturating_sub(granted_at(token)));
-    let since = since.map(|micros| Duration::from_micros(u64::try_from(micros).unwrap_or(0)));
-    // Where the value is a foreign client's, the token is not its own.
-    entry.since = entry.since.and(since);
-    entry
+    // A proposed token is a little above the time of its grant, so `since` may be too short by that, and is never too long.
+    node::entry(value, left, token, now)
 }
 
 /// Returns how many nodes show this value.

@@ -27,11 +27,6 @@ impl<N: Node> Quorum<N> {
     }
 }
 
-/// Returns when a lock with this token was granted, in microseconds, if the token was proposed.
-pub(crate) fn granted_at(token: i64) -> i64 {
-    token.saturating_sub(micros(MARGIN))
-}
-
 /// Returns a token above the highest of these clocks that is not far above most of them.
 fn proposal(mut clocks: Vec<i64>) -> Option<FencingToken> {
     clocks.sort_unstable();
