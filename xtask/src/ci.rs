@@ -9,7 +9,6 @@ use crate::deny;
 use crate::documents;
 use crate::levels;
 use crate::mutants;
-use crate::pins;
 use crate::publication;
 use crate::steps::{Steps, command};
 use crate::targets::has_own_main;
@@ -39,7 +38,6 @@ pub(crate) fn run() -> ExitCode {
     steps.step("our crates want each other in the present version", versions::check);
     steps.step("inside lock-core no import goes upwards", levels::check);
     steps.step("the documents name what exists", documents::check);
-    steps.step("a test pins everything that users meet", pins::check);
     steps.step("the planted bugs apply, and their cases exist", mutants::check);
     let everything = ["--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
     steps.step("the copy of etcd-client is what the original gives", etcd_client);

@@ -25,7 +25,6 @@ mod nightly;
 #[allow(unreachable_pub, reason = "the benchmark includes this file, too")]
 #[path = "../../bench/peers/catalogue.rs"]
 mod peers;
-mod pins;
 mod publication;
 mod scratch;
 mod setup;
