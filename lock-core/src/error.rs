@@ -306,6 +306,7 @@ impl std::error::Error for Error {
 mod tests {
     use super::*;
 
+    // Proves: cleaned-text
     #[test]
     fn a_message_is_one_line() {
         let error =

@@ -23,6 +23,7 @@ fn is_control(c: char) -> bool {
 mod tests {
     use super::*;
 
+    // Proves: cleaned-text
     #[test]
     fn nothing_is_left_that_controls_a_terminal() {
         for (text, line) in [

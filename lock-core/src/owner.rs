@@ -272,6 +272,7 @@ mod tests {
         assert!(Label::of_this_process().as_str().contains(" pid "));
     }
 
+    // Proves: slot-done-is-shown
     #[test]
     fn no_user_makes_a_label_of_done_work() {
         let label = Label::new("deploy");

@@ -140,6 +140,7 @@ mod tests {
         }
     }
 
+    // Proves: slots
     #[test]
     fn an_offset_moves_each_slot() {
         let hourly = Period::every(HOUR).unwrap().with_offset(Duration::from_secs(300)).unwrap();
@@ -150,6 +151,7 @@ mod tests {
         assert_eq!((hourly.length(), hourly.offset()), (HOUR, Duration::from_secs(300)));
     }
 
+    // Proves: slots
     #[test]
     fn before_the_epoch_slots_are_as_after_it() {
         let hourly = Period::every(HOUR).unwrap();

@@ -55,6 +55,7 @@ fn a_pause_is_anything_up_to_its_bound() {
     assert_eq!(random.up_to(Duration::ZERO), Duration::ZERO);
 }
 
+// Proves: prefix
 #[test]
 fn a_prefix_stands_before_a_name_and_is_taken_off() {
     let prefix = Prefix::new("app:").unwrap();

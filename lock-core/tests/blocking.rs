@@ -52,6 +52,7 @@ fn once(lock: Lock) -> PeriodicLock {
     lock.once_per(Period::every(Duration::from_secs(60)).unwrap()).unwrap()
 }
 
+// Proves: blocking-in-async
 #[tokio::test]
 async fn they_refuse_to_stop_async_code() {
     let script = Script::new([granted(TTL)], [held(TTL)], [released()]);

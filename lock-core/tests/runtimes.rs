@@ -1,3 +1,4 @@
+// Proves: runtime-stands-still
 //! A client whose runtime ends or stands still: each call of its callers ends all the same, wherever they run, and nothing
 //! is left when the runtime goes on.
 
@@ -348,6 +349,7 @@ fn a_runtime_that_is_blocked_for_a_moment_ends_no_call() {
     });
 }
 
+// Proves: runtime-ended
 #[test]
 fn calls_after_the_end_of_the_clients_runtime_say_so() {
     for callers in [Callers::OnARuntime, Callers::ByHand, Callers::Entered] {
@@ -370,6 +372,7 @@ fn calls_after_the_end_of_the_clients_runtime_say_so() {
     }
 }
 
+// Proves: runtime-ended
 /// The calls begin before the runtime ends, and are polled again afterwards.
 #[test]
 fn calls_that_the_end_of_the_runtime_interrupts_end() {
@@ -422,6 +425,7 @@ fn a_pause_between_two_tries_for_several_outlives_its_runtime() {
     assert!(error.to_string().contains("has ended"), "{error}");
 }
 
+// Proves: runtime-ended-for-many
 /// The work of a claim is dropped when the runtime of its client ends, and the next waiter gets its turn.
 #[test]
 fn a_runtime_that_ends_passes_any_number_of_waiters() {
@@ -457,6 +461,7 @@ fn a_runtime_that_ends_passes_any_number_of_waiters() {
     }
 }
 
+// Proves: check-server
 /// The claim leaves on the client's runtime while its caller, on another thread, makes the error.
 #[test]
 fn a_wait_that_ends_tells_what_was_seen() {

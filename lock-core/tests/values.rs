@@ -132,6 +132,7 @@ fn a_label_names_the_program_without_its_path() {
     assert_eq!(MAX_LABEL, 255);
 }
 
+// Proves: prefix
 #[test]
 fn names_and_prefixes_have_their_longest() {
     assert_eq!((MAX_NAME, MAX_PREFIX), (512, 128));

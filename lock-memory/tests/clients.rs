@@ -328,6 +328,7 @@ async fn a_look_that_finds_it_held_writes_nothing() {
     }
 }
 
+// Proves: prefix
 #[tokio::test(start_paused = true)]
 async fn urls_name_servers_of_this_process() {
     for scheme in ["memory", "memory+queue", "memory+register"] {

@@ -42,6 +42,7 @@ async fn pairs(test: &str) -> Vec<(Client, Client)> {
     pairs
 }
 
+// Proves: suspend
 #[test]
 fn a_wait_under_paused_time_ends() {
     in_paused_time(async {
@@ -89,6 +90,7 @@ fn work_of_an_hour_is_renewed_all_the_time() {
     });
 }
 
+// Proves: suspend
 #[test]
 fn time_that_is_moved_on_beyond_a_lease_ends_it() {
     in_paused_time(async {

@@ -83,6 +83,7 @@ fn run(test: impl Future<Output = ()>) {
     runtime.block_on(test);
 }
 
+// Proves: several
 fn all_or_none_whatever_the_servers_are() {
     run(async {
         let servers = Servers::start("all-or-none").await;
@@ -106,6 +107,7 @@ fn all_or_none_whatever_the_servers_are() {
     });
 }
 
+// Proves: several
 fn the_loss_of_one_is_told_whichever_server_lost_it() {
     run(async {
         let servers = Servers::start("loss").await;

@@ -7,6 +7,7 @@ use crate::api;
 use crate::cost;
 use crate::deny;
 use crate::documents;
+use crate::evidence;
 use crate::levels;
 use crate::mutants;
 use crate::publication;
@@ -38,6 +39,7 @@ pub(crate) fn run() -> ExitCode {
     steps.step("our crates want each other in the present version", versions::check);
     steps.step("inside lock-core no import goes upwards", levels::check);
     steps.step("the documents name what exists", documents::check);
+    steps.step("the documents list the tests of each promise", evidence::check);
     steps.step("the planted bugs apply, and their cases exist", mutants::check);
     let everything = ["--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
     steps.step("the copy of etcd-client is what the original gives", etcd_client);

@@ -1,61 +1,33 @@
-//! Checks that the documents name what exists: cases and backends' own tests by their names, other documents by their
-//! paths. Checks also that every case is named by a promise or a rule, and that no page of the guide is left out of the
-//! book and of the tests.
+//! Checks that the documents name what exists: cases of the suite by their names, other documents by their paths. Checks
+//! also that no page of the guide is left out of the book and of the tests.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::evidence::cases;
 use crate::workspace::{packages, root};
 
 /// The folder of the guide's pages.
 const GUIDE: &str = "docs/guide";
 
-/// Documents that list cases and promise nothing.
-const LISTS: [&str; 2] = ["bug-classes.md", "claims.md"];
-
-/// Checks all documents. `Err` lists names of what doesn't exist, and the cases that no promise and no rule names.
+/// Checks all documents. `Err` lists names of what doesn't exist.
 pub(crate) fn check() -> Result<(), String> {
     let cases = cases()?;
     let topics: BTreeSet<&str> = cases.iter().filter_map(|case| case.split("::").next()).collect();
     let mut wrong = Vec::new();
-    let mut named = BTreeSet::new();
     for path in documents()? {
         let text = read(&path)?;
         let shown = path.strip_prefix(root()).unwrap_or(&path).display().to_string();
-        for name in code(&text).filter(|name| topics.iter().any(|topic| is_in(topic, name))) {
-            if !cases.contains(name) {
-                wrong.push(format!("{shown} names {name}, which is no case"));
-            } else if !LISTS.iter().any(|list| shown.ends_with(list)) {
-                named.insert(name.to_owned());
-            }
-        }
-        let missing = code(&text).filter(|name| is_missing_test(name));
-        wrong.extend(missing.map(|name| format!("{shown} names {name}, which is no test")));
+        let of_the_suite = code(&text).filter(|name| topics.iter().any(|topic| is_in(topic, name)));
+        let missing = of_the_suite.filter(|name| !cases.contains(*name));
+        wrong.extend(missing.map(|name| format!("{shown} names {name}, which is no case")));
         let folder = path.parent().unwrap_or(root());
         let broken = links(&text).filter(|link| !folder.join(link).exists());
         wrong.extend(broken.map(|link| format!("{shown} links to {link}, which isn't there")));
     }
     wrong.extend(left_out()?);
-    let unnamed = cases.difference(&named);
-    wrong.extend(unnamed.map(|case| format!("no document says what {case} is for")));
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
-}
-
-/// Returns `topic::name` of every case of the suite.
-pub(crate) fn cases() -> Result<BTreeSet<String>, String> {
-    let folder = root().join("conformance/suite/src/cases");
-    let mut cases = BTreeSet::new();
-    for path in files(&folder, "rs")? {
-        let topic = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let text = read(&path)?;
-        for rest in behind(&text, "    case!(").chain(behind(&text, "[case!(")) {
-            let name: String =
-                rest.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-            cases.insert(format!("{topic}::{name}"));
-        }
-    }
-    if cases.is_empty() { Err(format!("no cases in {}", folder.display())) } else { Ok(cases) }
 }
 
 /// Returns the Markdown files that people read.
@@ -114,63 +86,8 @@ pub(crate) fn read(path: &Path) -> Result<String, String> {
 }
 
 /// Returns the texts between single backticks, outside of code blocks.
-pub(crate) fn code(text: &str) -> impl Iterator<Item = &str> {
+fn code(text: &str) -> impl Iterator<Item = &str> {
     text.split("```").step_by(2).flat_map(|prose| prose.split('`').skip(1).step_by(2))
-}
-
-/// Returns whether a name has the form of a test's name and no such test exists.
-fn is_missing_test(name: &str) -> bool {
-    match name.split_once("::") {
-        Some(("interop", case)) => !is_interop(case),
-        Some((place, _)) => place.contains('/') && !is_test(name),
-        None => false,
-    }
-}
-
-/// Returns whether a case with this name is played with other libraries' clients.
-fn is_interop(case: &str) -> bool {
-    let list = fs::read_to_string(root().join("conformance/foreign/src/case.rs")).unwrap_or_default();
-    list.contains(&format!("=> \"{case}\""))
-}
-
-/// Returns whether `redis/grant::name` is a test that some package has in `tests/redis/grant.rs`, or
-/// `lock-core/src/location::name` a test in that file.
-pub(crate) fn is_test(name: &str) -> bool {
-    let Some((place, test)) = name.split_once("::").filter(|(place, _)| place.contains('/')) else {
-        return false;
-    };
-    // Packages are folders of the root, or of its folder `conformance`.
-    let within = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten();
-    let folders = within(root().to_owned()).chain(within(root().join("conformance")));
-    let packages = folders.filter_map(|entry| Some(entry.ok()?.path()));
-    let files = packages.map(|package| package.join(format!("tests/{place}.rs")));
-    let mut files = files.chain([root().join(format!("{place}.rs"))]);
-    files.any(|file| {
-        let list = fs::read_to_string(file.with_file_name("main.rs")).unwrap_or_default();
-        let is_listed = |text: &str| lists(text, test) || lists(&list, test);
-        fs::read_to_string(&file)
-            .is_ok_and(|text| runs(&text, test) || defines(&text, test) && is_listed(&text))
-    })
-}
-
-/// Returns whether a file has this test, for cargo's own test runner.
-fn runs(text: &str, test: &str) -> bool {
-    let function = format!("fn {test}(");
-    let behind = ["#[test]", "#[tokio::test"].into_iter().flat_map(|attribute| text.split(attribute).skip(1));
-    // The rest of the attribute's line and further attributes come before the function.
-    let mut functions = behind.filter_map(|behind| behind.lines().find(|line| line.contains("fn ")));
-    functions.any(|line| line.contains(&function))
-}
-
-/// Returns whether a file has this function, which may be in a list of tests.
-fn defines(text: &str, test: &str) -> bool {
-    text.contains(&format!("fn {test}("))
-}
-
-/// Returns whether a list of tests has this test: as a line of `rules!`, or by its name in a string.
-fn lists(text: &str, test: &str) -> bool {
-    let is_line = |line: &str| line.trim().strip_suffix(',') == Some(test);
-    text.lines().any(is_line) || ["\"", "::"].iter().any(|before| text.contains(&format!("{before}{test}\"")))
 }
 
 fn is_in(topic: &str, name: &str) -> bool {
@@ -185,7 +102,7 @@ fn links(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Returns the text behind each `mark`.
-fn behind<'a>(text: &'a str, mark: &'a str) -> impl Iterator<Item = &'a str> {
+pub(crate) fn behind<'a>(text: &'a str, mark: &'a str) -> impl Iterator<Item = &'a str> {
     text.match_indices(mark).map(move |(at, _)| &text[at + mark.len()..])
 }
 
@@ -199,20 +116,6 @@ mod tests {
         let found: Vec<_> = code(text).collect();
         assert_eq!(found, ["lease::one", "x", "names::three"]);
         assert!(is_in("lease", "lease::one") && !is_in("lease", "leases::one") && !is_in("lease", "lease"));
-    }
-
-    #[test]
-    fn tests_of_a_backends_own_are_looked_for_in_its_folder() {
-        let name = "redis/grant::the_script_refuses_an_attempt_after_its_deadline";
-        assert!(!is_missing_test(name) && is_missing_test("redis/grant::x") && is_missing_test("redis/x::y"));
-        assert!(!is_missing_test("lease::x") && !is_missing_test("docs/x.md"));
-        assert!(!is_missing_test("interop::a_storm_of_both") && is_missing_test("interop::x"));
-        assert!(
-            is_test("lock-core/src/location::durations_have_a_unit")
-                && !is_test("lock-core/src/location::parse")
-        );
-        // A function in a file of tests is a test only if it is in the list.
-        assert!(!is_test("redis/server::run") && !is_test("redis/server::granted"));
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod documents;
 #[allow(unreachable_pub, reason = "it is the suite's file, and public there")]
 #[path = "../../conformance/suite/src/environment.rs"]
 mod environment;
+mod evidence;
 mod excuses;
 mod foreign;
 mod git;
@@ -64,6 +65,7 @@ Commands:
   ci             Check formatting, lints, documentation, the public API and every feature by itself.
   api [--write]  Compare the public API of the libraries with the listings in docs/public-api. With
                  --write make the listings anew.
+  docs           Write the lists of tests in docs/semantics.md, bug-classes.md and faults.md.
   mutants [NAME…]
                  Plant every bug of conformance/mutants, or those whose names contain NAME, in a
                  copy, and see whether the simulation and the suite notice.
@@ -80,6 +82,7 @@ enum Task {
     Peers(Consent),
     Ci,
     Api(Purpose),
+    Docs,
     Mutants(Choice),
     Usage,
 }
@@ -93,6 +96,7 @@ fn main() -> ExitCode {
         Ok(Task::Peers(consent)) => setup::run_peers(consent),
         Ok(Task::Ci) => ci::run(),
         Ok(Task::Api(purpose)) => api::run(purpose),
+        Ok(Task::Docs) => evidence::write(),
         Ok(Task::Mutants(choice)) => mutants::run(&choice),
         Ok(Task::Usage) => {
             println!("{USAGE}");
@@ -119,8 +123,9 @@ fn parse<'a>(arguments: &[&'a str]) -> Result<Task, &'a str> {
         ["ci"] => Ok(Task::Ci),
         ["api"] => Ok(Task::Api(Purpose::Compare)),
         ["api", "--write"] => Ok(Task::Api(Purpose::Write)),
+        ["docs"] => Ok(Task::Docs),
         ["mutants", arguments @ ..] => parse_mutants(arguments),
-        ["servers" | "peers" | "ci" | "api", .., wrong] | [wrong, ..] => Err(wrong),
+        ["servers" | "peers" | "ci" | "api" | "docs", .., wrong] | [wrong, ..] => Err(wrong),
     }
 }
 
@@ -195,6 +200,7 @@ mod tests {
     #[test]
     fn planted_bugs_are_chosen() {
         let chosen = |arguments: &[&str]| match parse(&[&["mutants"], arguments].concat()) {
+            Ok(Task::Docs) => evidence::write(),
             Ok(Task::Mutants(choice)) => choice,
             other => panic!("{other:?}"),
         };

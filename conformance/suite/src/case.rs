@@ -11,6 +11,8 @@ use crate::setting::Setting;
 pub(crate) struct Case {
     pub(crate) topic: &'static str,
     pub(crate) name: &'static str,
+    /// The promises that it proves (docs/semantics.md) and the faults that it causes (docs/faults.md), by their anchors.
+    pub(crate) promise: &'static str,
     /// The classes of real bugs (docs/bug-classes.md) that it guards against.
     pub(crate) classes: &'static [&'static str],
     /// Whether the backend promises what it is about.
@@ -51,16 +53,21 @@ body!(First);
 body!(First, Second);
 body!(First, Second, Third);
 
-/// `case!(function, [B1, B2]; load Heavy; if |setting| …)`; all but the first two may be left out.
+/// `case!(function, promise = "…", classes = [B1, B2]; load Heavy; if |setting| …)`; all but the first two may be left
+/// out. `cargo xtask docs` reads it.
 macro_rules! case {
-    ($function:ident, [$($class:ident),*] $(; load $load:ident)? $(; if $applies:expr)?) => {
+    (
+        $function:ident, promise = $promise:literal $(, classes = [$($class:ident),*])?
+        $(; load $load:ident)? $(; if $applies:expr)?
+    ) => {
         $crate::case::Case {
             topic: {
                 const PATH: &str = module_path!();
                 PATH.split_at("lock_conformance::cases::".len()).1
             },
             name: stringify!($function),
-            classes: &[$(stringify!($class)),*],
+            promise: $promise,
+            classes: &[$($(stringify!($class)),*)?],
             applies: {
                 #[allow(unused, reason = "replaced where a case applies to some backends only")]
                 let applies: fn(&$crate::setting::Setting) -> bool = |_| true;

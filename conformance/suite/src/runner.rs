@@ -122,7 +122,8 @@ fn trial(case: &'static Case, setting: &Setting, ran: &Arc<Mutex<Vec<Played>>>) 
     let name = format!("{}::{}", case.topic, case.name);
     Trial::ignorable_test(name, move || {
         let completed = complete(case, &setting, &ran);
-        Ok(completed.inspect_err(|why| record::failed(&what(case, &setting), why))?)
+        let completed = completed.inspect_err(|why| record::failed(&what(case, &setting), why));
+        Ok(completed.map_err(|why| format!("{why}\nit is about: {}", case.promise))?)
     })
 }
 

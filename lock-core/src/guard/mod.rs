@@ -1,3 +1,4 @@
+// Proves: guard-unkept
 //! A held lock, as its user sees it.
 
 mod hold;

@@ -1,3 +1,4 @@
+// Proves: guard-unkept
 //! The guard of several locks.
 
 use std::time::Duration;

@@ -8,6 +8,7 @@ use tokio::task::JoinHandle;
 use crate::scripted::{Script, Shown, busy, client, entry, held, ms, pass, released, unknown};
 use crate::{TTL, lock};
 
+// Proves: wait-ends
 #[tokio::test(start_paused = true)]
 async fn a_waiter_behind_a_quiet_contender_is_told_that_the_lock_is_held() {
     let error = told_behind_a_quiet_contender(Shown::Holder(theirs())).await;
@@ -15,6 +16,7 @@ async fn a_waiter_behind_a_quiet_contender_is_told_that_the_lock_is_held() {
     assert!(error.to_string().contains("deploy@web-3"), "{error}");
 }
 
+// Proves: wait-ends
 /// Votes that are split, or a release without a notification: that is contention too, although there is no holder to
 /// name.
 #[tokio::test(start_paused = true)]

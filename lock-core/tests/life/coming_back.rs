@@ -41,6 +41,7 @@ async fn comes_back(script: &Script, client: &Client) -> u64 {
     asked - u64::try_from(came.since_origin().as_millis()).unwrap()
 }
 
+// Proves: even-turns
 #[tokio::test(start_paused = true)]
 async fn it_lets_one_that_waited_for_longer_pass() {
     let (script, client) = gave_way(Wakes::Pushed, Fair::No).await;
@@ -61,6 +62,7 @@ async fn it_does_not_wait_where_it_would_not_hear_the_others() {
     assert_eq!(comes_back(&script, &client).await, 0, "{:?}", script.log());
 }
 
+// Proves: even-turns
 #[tokio::test(start_paused = true)]
 async fn it_takes_its_place_at_once_where_the_server_keeps_a_queue() {
     let (script, client) = gave_way(Wakes::Pushed, Fair::PerProcess).await;

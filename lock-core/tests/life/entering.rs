@@ -59,6 +59,7 @@ async fn a_server_slower_than_the_lease_is_trouble_and_not_waited_for_in_vain() 
     assert_eq!(script.times_of("release").len(), 2, "each claim releases what it may have");
 }
 
+// Proves: acquire-put-aside
 #[tokio::test(start_paused = true)]
 async fn an_acquire_that_is_put_aside_keeps_its_place_and_takes_nothing() {
     let script = Script::new([busy(), busy(), granted(TTL)], [held(TTL)], [released()]);

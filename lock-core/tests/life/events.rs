@@ -121,6 +121,7 @@ async fn an_observer_that_panics_ends_nothing() {
     assert_eq!(client.shutdown(TTL).await, 0);
 }
 
+// Proves: panic-of-driver
 #[tokio::test(start_paused = true)]
 async fn what_a_panic_of_the_driver_leaves_behind_is_given_back() {
     for (call, outcome) in [
@@ -155,6 +156,7 @@ async fn what_a_panic_of_the_driver_leaves_behind_is_given_back() {
     }
 }
 
+// Proves: panic-with-guard
 /// The holder's work can't be dropped, as in a blocking section.
 #[tokio::test(start_paused = true)]
 async fn what_a_panic_took_from_a_guard_is_given_back_when_that_goes_or_at_its_deadline() {

@@ -19,6 +19,7 @@ fn kept(client: &Client) -> LockBuilder {
     client.lock("n").ttl(TTL).min_hold(ms(5000))
 }
 
+// Proves: min-hold
 #[tokio::test(start_paused = true)]
 async fn a_grant_whose_caller_has_gone_is_given_back_at_once() {
     for reentrant in [false, true] {

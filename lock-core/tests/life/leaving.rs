@@ -6,6 +6,7 @@ use lock_core::driver::Release;
 use crate::scripted::{Script, busy, client, granted, held, ms, pass, released, unknown};
 use crate::{PATIENCE, TTL, acquired, lock};
 
+// Proves: acquire
 #[tokio::test(start_paused = true)]
 async fn a_guard_that_is_dropped_is_released_at_once() {
     let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
@@ -21,6 +22,7 @@ async fn a_guard_that_is_dropped_is_released_at_once() {
     assert_eq!(script.times_of("release"), dropped);
 }
 
+// Proves: release-repeated
 /// Soon at first, and less and less often.
 #[tokio::test(start_paused = true)]
 async fn a_release_that_is_not_answered_is_repeated_after_a_pause_that_grows() {
@@ -82,6 +84,7 @@ async fn a_refused_attempt_leaves_nothing_to_release() {
     assert!(script.times_of("release").is_empty());
 }
 
+// Proves: release
 #[tokio::test(start_paused = true)]
 async fn a_release_waits_for_a_dead_server_until_the_lease_has_ended_and_goes_on_behind() {
     let script = Script::new([granted(TTL)], [held(TTL)], [unknown(PATIENCE)]);

@@ -25,6 +25,7 @@ async fn nothing_follows(script: &Script, client: &Client) {
     assert_eq!(script.log().len(), asked, "{:?}", script.log());
 }
 
+// Proves: leave
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_is_left_is_neither_renewed_nor_released() {
     let script = script(7);
@@ -36,6 +37,7 @@ async fn a_lock_that_is_left_is_neither_renewed_nor_released() {
     nothing_follows(&script, &client).await;
 }
 
+// Proves: leave
 /// An attempt that came to the server after the release of the other process would take the lock for a whole ttl.
 #[tokio::test(start_paused = true)]
 async fn an_attempt_on_its_way_is_outlasted_before_it_is_left() {
@@ -50,6 +52,7 @@ async fn an_attempt_on_its_way_is_outlasted_before_it_is_left() {
     nothing_follows(&script, &client).await;
 }
 
+// Proves: leave
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_left_is_released() {
     let taken = script(8);

@@ -39,6 +39,7 @@ fn assert_looked_within_an_eighth(looks: &[u64]) {
     assert!((40..=50).contains(&late), "four to five times a second: {late} looks in 10 s");
 }
 
+// Proves: looks-by-itself
 #[tokio::test(start_paused = true)]
 async fn without_wake_ups_it_looks_within_an_eighth_of_its_wait() {
     let script = Script::new([busy()], [held(TTL)], [released()]);
@@ -68,6 +69,7 @@ async fn behind_a_holder_that_tells_no_waiter_it_looks_as_often_and_is_woken_all
     waiting.abort();
 }
 
+// Proves: looks-by-itself
 #[tokio::test(start_paused = true)]
 async fn it_looks_a_moment_after_the_end_of_the_lease_that_it_was_shown() {
     for _ in 0..6 {
@@ -81,6 +83,7 @@ async fn it_looks_a_moment_after_the_end_of_the_lease_that_it_was_shown() {
     }
 }
 
+// Proves: acquire
 #[tokio::test(start_paused = true)]
 async fn it_looks_as_soon_as_it_is_notified() {
     let (script, client) = pushing(busy()).await;
@@ -96,6 +99,7 @@ async fn it_looks_as_soon_as_it_is_notified() {
     waiting.abort();
 }
 
+// Proves: looks-by-itself
 /// A message can be lost, and a holder that dies sends none.
 #[tokio::test(start_paused = true)]
 async fn without_any_news_it_looks_within_five_seconds() {

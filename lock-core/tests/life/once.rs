@@ -47,6 +47,7 @@ async fn nothing_follows(script: &Script, client: &Client) {
     assert_eq!(script.log().len(), asked, "{:?}", script.log());
 }
 
+// Proves: slot-kept
 #[tokio::test(start_paused = true)]
 async fn done_work_keeps_its_lock_to_the_slots_end_and_leaves_it() {
     let script = script([held(TTL)]);
@@ -151,6 +152,7 @@ async fn a_completion_whose_caller_has_gone_goes_on() {
     nothing_follows(&script, &client).await;
 }
 
+// Proves: slot-without-answer
 #[tokio::test(start_paused = true)]
 async fn a_completion_without_an_answer_is_asked_for_again_and_never_released() {
     let script = script([unknown(ms(100)), held(TTL)]);
@@ -179,6 +181,7 @@ async fn work_that_was_done_without_the_lock_is_an_error() {
     assert_eq!(begun(&client).await.complete().await, Completion::Lost);
 }
 
+// Proves: slot-near-its-end
 #[tokio::test(start_paused = true)]
 async fn near_the_slots_end_it_waits_for_that_end_and_releases() {
     let script = script([held(TTL)]);
@@ -222,6 +225,7 @@ async fn an_attempt_that_is_on_its_way_is_outlasted() {
     assert!(script.times_of("release").is_empty());
 }
 
+// Proves: slot-done-is-shown
 #[tokio::test(start_paused = true)]
 async fn people_see_that_it_is_done() {
     let script = script([held(TTL)]);
@@ -253,6 +257,7 @@ async fn a_lock_says_its_name_and_period() {
     assert!(format!("{lock:?}").contains("PeriodicLock"));
 }
 
+// Proves: slot-unsupported
 #[tokio::test(start_paused = true)]
 async fn terms_that_cannot_be_kept_are_refused() {
     let client = client(&script([held(TTL)])).await;

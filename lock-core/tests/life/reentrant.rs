@@ -31,6 +31,7 @@ async fn the_last_one_out_releases_and_the_others_renew() {
     assert_eq!(script.times_of("release").len(), 1);
 }
 
+// Proves: entering-is-free
 #[tokio::test(start_paused = true)]
 async fn a_client_that_shuts_down_lets_its_holders_enter_again() {
     let script = Script::new([granted(TTL)], [held(TTL)], [released()]);

@@ -6,6 +6,7 @@ use lock_core::{Ending, ErrorKind, LossReason};
 use crate::scripted::{Script, client, granted, held, ms, pass, released, unknown};
 use crate::{TTL, acquired, lost};
 
+// Proves: ttl
 #[tokio::test(start_paused = true)]
 async fn it_is_renewed_at_a_third_of_what_is_left() {
     let script = Script::new([granted(TTL)], [held(TTL)], [released()]);

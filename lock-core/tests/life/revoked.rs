@@ -44,6 +44,7 @@ async fn what_is_watched_since_its_grant_is_not_looked_at() {
     assert_eq!((script.times_of("watch").len(), script.times_of("renew").len()), (1, 0));
 }
 
+// Proves: revoke-looks
 #[tokio::test(start_paused = true)]
 async fn a_look_leaves_the_renewals_where_they_were() {
     let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
@@ -56,6 +57,7 @@ async fn a_look_leaves_the_renewals_where_they_were() {
     assert!((900..=1001).contains(&renewals[0]) && (8..=10).contains(&renewals.len()), "{renewals:?}");
 }
 
+// Proves: revoke-looks
 #[tokio::test(start_paused = true)]
 async fn a_look_that_fails_is_repeated_until_it_is_answered() {
     for (renewed, told) in [(true, false), (false, false), (false, true)] {

@@ -5,6 +5,7 @@ use lock_core::{Clock, LossReason};
 use crate::scripted::{Script, client, granted, held, ms, pass, released, unknown};
 use crate::{TTL, acquired};
 
+// Proves: at-risk
 #[tokio::test(start_paused = true)]
 async fn the_risk_is_told_when_so_much_is_left() {
     for before in [ms(1), ms(500), ms(1400), TTL] {
@@ -20,6 +21,7 @@ async fn the_risk_is_told_when_so_much_is_left() {
     }
 }
 
+// Proves: at-risk
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_is_renewed_is_not_at_risk() {
     let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
@@ -29,6 +31,7 @@ async fn a_lock_that_is_renewed_is_not_at_risk() {
     assert!(guard.is_held());
 }
 
+// Proves: at-risk
 #[tokio::test(start_paused = true)]
 async fn the_end_of_max_hold_is_a_risk_too() {
     let script = Script::new([granted(TTL)], [held(TTL)], [released()]);

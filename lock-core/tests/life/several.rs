@@ -24,6 +24,7 @@ async fn acquired(locks: &MultiLock) -> Option<Result<MultiGuard>> {
     Clock::system().timeout(TTL * 10, locks.acquire()).await
 }
 
+// Proves: several-all-or-none
 #[tokio::test(start_paused = true)]
 async fn a_wait_for_all_is_one_wait_and_ends_in_time() {
     let ((_, a), (_, b)) = (server((ms(80), granted(TTL).1)).await, server(busy()).await);
@@ -32,6 +33,7 @@ async fn a_wait_for_all_is_one_wait_and_ends_in_time() {
     assert_eq!(a.clock().now().since_origin(), ms(300));
 }
 
+// Proves: several-all-or-none
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_does_not_get_all_keeps_none_for_its_min_hold() {
     for what in ["try", "wait", "drop"] {
@@ -65,6 +67,7 @@ async fn a_caller_that_gets_all_keeps_each_for_its_min_hold() {
     }
 }
 
+// Proves: several-lost-meanwhile
 /// The first lock's lease is over before the second lock's server has answered.
 #[tokio::test(start_paused = true)]
 async fn a_first_lock_that_is_always_lost_does_not_outlast_the_wait() {
@@ -80,6 +83,7 @@ async fn a_first_lock_that_is_always_lost_does_not_outlast_the_wait() {
     }
 }
 
+// Proves: several-lost-meanwhile
 #[tokio::test(start_paused = true)]
 async fn a_wait_without_a_limit_asks_less_and_less_often() {
     let ((script, a), (_, b)) = (server(granted(ms(20))).await, server((ms(100), busy().1)).await);

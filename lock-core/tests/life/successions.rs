@@ -168,6 +168,7 @@ async fn hands(client: &Client, tasks: usize, hold: Duration) {
     }
 }
 
+// Proves: even-turns
 #[tokio::test(start_paused = true)]
 async fn a_row_of_hand_overs_is_bounded() {
     for others in [None, Some(false), Some(true)] {
@@ -179,6 +180,7 @@ async fn a_row_of_hand_overs_is_bounded() {
     }
 }
 
+// Proves: even-turns
 /// A row of others ends in one wake-up, as its own did. So it owes nothing after that one.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_has_let_a_row_of_others_pass_asks_at_its_end() {
@@ -203,6 +205,7 @@ async fn a_client_that_has_let_a_row_of_others_pass_asks_at_its_end() {
     assert_eq!(attempts[2..], [row_ends], "{attempts:?}");
 }
 
+// Proves: even-turns
 #[tokio::test(start_paused = true)]
 async fn a_row_is_bounded_in_time() {
     let (script, client) = server([succeeded(TTL, Some(false))]).await;

@@ -5,6 +5,7 @@ use lock_core::LossReason;
 use crate::scripted::{Script, client, granted, held, ms, pass, released};
 use crate::{TTL, acquired, lost};
 
+// Proves: suspend
 /// The suspend comes at every phase of the watch's rounds.
 #[test]
 fn a_suspend_is_noticed_in_every_phase_of_the_watch() {
@@ -26,6 +27,7 @@ fn a_suspend_is_noticed_in_every_phase_of_the_watch() {
     }
 }
 
+// Proves: suspend
 /// At every phase of the watch's rounds, which take a tenth of the shortest ttl in use.
 #[tokio::test(start_paused = true)]
 async fn a_suspend_is_noticed_within_a_tenth_of_the_ttl() {

@@ -35,6 +35,7 @@ async fn a_fixed_lease_ends_at_its_time_whatever_the_server_has() {
     assert!(client.clock().now() <= ends, "{:?}", client.clock().now().since(ends));
 }
 
+// Proves: fixed-lease
 #[tokio::test(start_paused = true)]
 async fn a_fixed_lease_ends_to_the_millisecond() {
     for _ in 0..6 {
@@ -48,6 +49,7 @@ async fn a_fixed_lease_ends_to_the_millisecond() {
     }
 }
 
+// Proves: max-hold
 #[tokio::test(start_paused = true)]
 async fn max_hold_ends_it_to_the_millisecond() {
     let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
@@ -60,6 +62,7 @@ async fn max_hold_ends_it_to_the_millisecond() {
     assert_eq!(script.times_of("release"), [4000]);
 }
 
+// Proves: min-hold
 #[tokio::test(start_paused = true)]
 async fn min_hold_goes_on_renewing() {
     let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
@@ -71,6 +74,7 @@ async fn min_hold_goes_on_renewing() {
     assert!(script.times_of("renew").len() >= 4);
 }
 
+// Proves: min-hold
 #[tokio::test(start_paused = true)]
 async fn a_release_is_answered_when_min_hold_is_over() {
     let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
@@ -82,6 +86,7 @@ async fn a_release_is_answered_when_min_hold_is_over() {
     assert_eq!(client.clock().now().since_origin(), ms(5001));
 }
 
+// Proves: min-hold
 /// When `run` returns, nothing is left to a runtime that may end.
 #[tokio::test(start_paused = true)]
 async fn run_answers_when_min_hold_is_over_and_the_lock_given_back() {
@@ -114,6 +119,7 @@ async fn a_fixed_lease_that_ends_before_min_hold_is_invalid() {
     client.lock("n").ttl(TTL).min_hold(TTL * 2).build().expect("this one is renewed");
 }
 
+// Proves: refused-terms
 #[tokio::test(start_paused = true)]
 async fn of_a_session_that_was_proven_a_while_ago_min_hold_may_ask_for_less() {
     // Half of the ttl is left when the lock is granted.

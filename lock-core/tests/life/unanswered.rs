@@ -21,6 +21,7 @@ async fn told_of_the_loss(client: &Client, guard: &Guard) {
     assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Lost);
 }
 
+// Proves: renew
 #[tokio::test(start_paused = true)]
 async fn a_renewal_of_a_lost_lock_is_answered_at_once() {
     for lease in [Lease::Lock, Lease::Session] {
@@ -46,6 +47,7 @@ async fn a_renewal_of_a_lock_that_is_lost_meanwhile_is_answered_when_that_is_kno
     }
 }
 
+// Proves: release
 #[tokio::test(start_paused = true)]
 async fn a_release_of_a_lost_lock_is_answered_at_once() {
     for lease in [Lease::Lock, Lease::Session] {
@@ -75,6 +77,7 @@ async fn one_of_several_guards_of_a_lost_lock_is_released_at_once() {
     }
 }
 
+// Proves: release
 #[tokio::test(start_paused = true)]
 async fn what_a_longer_renewal_may_have_got_is_released_for_so_long() {
     let (script, client) = dead_after_the_grant(Lease::Lock).await;

@@ -16,6 +16,7 @@ async fn validity_counts_from_before_the_call_less_a_margin() {
     assert_eq!(guard.valid_for(), TTL - TTL / 100 - ms(2) - ms(100));
 }
 
+// Proves: margin
 /// A session of 300 s was proven 100 s ago. The client's clock may have run slow for all 300 s.
 #[tokio::test(start_paused = true)]
 async fn the_margin_is_of_the_whole_lease_and_not_of_what_is_left_of_it() {
@@ -88,6 +89,7 @@ async fn more_than_half_of_the_ttl_is_certain_though_no_renewal_is_worth_all_of_
     }
 }
 
+// Proves: protect
 #[tokio::test(start_paused = true)]
 async fn protect_looks_at_the_clock_after_the_work_too() {
     let script = Script::new([granted(TTL)], [held(TTL)], [released()]);

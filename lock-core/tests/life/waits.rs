@@ -23,6 +23,7 @@ async fn a_wait_that_runs_out_tells_contention_from_trouble() {
     assert_eq!(error.to_string(), expected, "where it happened is said once");
 }
 
+// Proves: check-server
 #[tokio::test(start_paused = true)]
 async fn a_server_that_refuses_has_answered() {
     let full = || Error::unavailable(Effect::NotApplied, "the server has no memory left").as_refusal();
@@ -49,6 +50,7 @@ async fn a_wait_of_zero_is_told_in_words() {
     assert_eq!(error.message(), "gave up after 90 s: another holder had it");
 }
 
+// Proves: wait-ends, short-waits
 #[tokio::test(start_paused = true)]
 async fn a_wait_ends_to_the_millisecond() {
     let silent = || unknown::<Attempt>(ms(60_000));
@@ -71,6 +73,7 @@ async fn a_wait_ends_to_the_millisecond() {
     }
 }
 
+// Proves: short-waits
 #[tokio::test(start_paused = true)]
 async fn a_wait_of_zero_is_enough_for_an_answer_in_100_ms() {
     for (takes, is_granted) in [(99, true), (101, false)] {

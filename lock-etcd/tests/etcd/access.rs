@@ -40,6 +40,7 @@ async fn found(client: &Client, subject: &str) -> Finding {
     findings.into_iter().find(|finding| finding.subject == subject).expect("one finding per question")
 }
 
+// Proves: rights-revoked
 /// A lease grant and a keep-alive need no right, so they do not prove one.
 pub(crate) fn a_missing_write_right_is_named() -> Result<(), String> {
     run(async {
@@ -129,6 +130,7 @@ pub(crate) fn user_and_password_may_be_parameters() -> Result<(), String> {
     })
 }
 
+// Proves: rights-revoked
 /// A change of rights makes every login invalid until the client logs in again.
 pub(crate) fn rights_that_change_cost_no_lock() -> Result<(), String> {
     run(async {
@@ -166,6 +168,7 @@ pub(crate) fn check_says_what_the_server_is() -> Result<(), String> {
     })
 }
 
+// Proves: error-kinds, pooler
 pub(crate) fn a_proxy_that_answers_keep_alives_by_itself_is_unsupported() -> Result<(), String> {
     run(async {
         let server = Server::start();

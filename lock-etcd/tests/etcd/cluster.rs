@@ -78,6 +78,7 @@ pub(crate) async fn leader_moves(cluster: &Cluster) {
     }
 }
 
+// Proves: quorum-split, majority-silent
 /// A leader that is cut off from its followers still answers keep-alives, for as long as one election timeout.
 pub(crate) fn a_keep_alive_without_a_majority_does_not_count() -> Result<(), String> {
     // The election timeout is so long here that the whole lease lies within it.
@@ -111,6 +112,7 @@ pub(crate) fn a_keep_alive_without_a_majority_does_not_count() -> Result<(), Str
     })
 }
 
+// Proves: elections
 pub(crate) fn a_new_term_moves_everything_to_a_fresh_lease() -> Result<(), String> {
     run(async {
         let cluster = Cluster::start().await;
@@ -207,6 +209,7 @@ async fn under_load<F: Future<Output = ()>>(cluster: &Cluster, times: usize, hur
     released(Arc::into_inner(long).expect("its contender has ended")).await;
 }
 
+// Proves: B32, server-stands-still, elections
 /// Attempts are under way while their session moves to another lease.
 pub(crate) fn leaders_that_change_under_load_cost_no_exclusion() -> Result<(), String> {
     run(async {
@@ -215,6 +218,7 @@ pub(crate) fn leaders_that_change_under_load_cost_no_exclusion() -> Result<(), S
     })
 }
 
+// Proves: another-server
 pub(crate) fn a_killed_member_costs_no_lock() -> Result<(), String> {
     run(async {
         let cluster = Cluster::start().await;
@@ -238,6 +242,7 @@ pub(crate) fn a_killed_member_costs_no_lock() -> Result<(), String> {
     })
 }
 
+// Proves: network-dead, another-server, quorum-split
 /// The member answers that it has no leader, or does not answer. Its old data says nothing about held locks.
 pub(crate) fn a_member_that_is_cut_off_is_left() -> Result<(), String> {
     let cluster = Cluster::start_apart(&[])?;

@@ -71,6 +71,7 @@ pub(crate) fn a_foreign_holder_can_be_revoked() -> Result<(), String> {
     })
 }
 
+// Proves: cleaned-text
 pub(crate) fn a_value_that_looks_like_ours_is_shown_in_one_line() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -149,6 +150,7 @@ async fn grant_leases(raw: &etcd_client::Client, count: usize) -> Vec<i64> {
     leases
 }
 
+// Proves: etcd-names
 /// Reading all keys, a few at a time, takes longer than any caller's patience.
 pub(crate) fn many_deeper_names_delay_no_client() -> Result<(), String> {
     run(async {
@@ -282,6 +284,7 @@ fn large_values_block_no_lock(keys: usize, leases: usize) -> Result<(), String> 
     })
 }
 
+// Proves: error-kinds, expiry-removed
 pub(crate) fn a_key_without_a_lease_is_rejected() -> Result<(), String> {
     run(async {
         let server = Server::start();

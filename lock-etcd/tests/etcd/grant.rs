@@ -43,6 +43,7 @@ pub(crate) fn a_free_name_takes_one_transaction_and_a_release_another() -> Resul
     })
 }
 
+// Proves: prefix
 pub(crate) fn a_lock_is_a_key_of_its_name_and_its_token_the_create_revision() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -169,6 +170,7 @@ pub(crate) fn a_lease_for_each_ttl_and_no_more() -> Result<(), String> {
     })
 }
 
+// Proves: answer-lost
 pub(crate) fn an_unanswered_lease_grant_is_settled() -> Result<(), String> {
     run(async {
         let server = Server::start();

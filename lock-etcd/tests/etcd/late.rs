@@ -57,6 +57,7 @@ async fn delivered(proxy: &Proxy, raw: &mut etcd_client::Client) -> bool {
     tokio::time::timeout(Duration::from_millis(200), lands).await.is_ok()
 }
 
+// Proves: request-late
 pub(crate) fn a_late_attempt_finds_its_tombstone() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -105,6 +106,7 @@ pub(crate) fn a_tombstone_lies_under_the_attempts_own_lease() -> Result<(), Stri
     })
 }
 
+// Proves: request-late
 pub(crate) fn a_slot_with_a_late_attempt_is_not_given_again() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -127,6 +129,7 @@ pub(crate) fn a_slot_with_a_late_attempt_is_not_given_again() -> Result<(), Stri
     })
 }
 
+// Proves: answer-lost
 pub(crate) fn an_attempt_whose_answer_is_lost_is_undone() -> Result<(), String> {
     run(async {
         let server = Server::start();

@@ -11,6 +11,7 @@ use crate::server::{LONG, Server, busy, claim, granted, is_told, queue, run, tol
 /// Heartbeats come every twenty seconds, so only the watch can be this quick.
 const AT_ONCE: Duration = Duration::from_secs(2);
 
+// Proves: key-deleted
 pub(crate) fn a_deleted_key_is_told_at_once() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -24,6 +25,7 @@ pub(crate) fn a_deleted_key_is_told_at_once() -> Result<(), String> {
     })
 }
 
+// Proves: flushed-or-killed
 /// As a former leader may do that stood still.
 pub(crate) fn a_revoked_lease_is_told_at_once() -> Result<(), String> {
     run(async {
@@ -41,6 +43,7 @@ pub(crate) fn a_revoked_lease_is_told_at_once() -> Result<(), String> {
     })
 }
 
+// Proves: key-deleted
 pub(crate) fn a_waiter_whose_key_is_gone_queues_again() -> Result<(), String> {
     run(async {
         let server = Server::start();

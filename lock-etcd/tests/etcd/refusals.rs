@@ -1,3 +1,4 @@
+// Proves: check-server
 //! Servers that refuse every lock, and how they are told from servers that do not answer.
 
 use std::time::Duration;
@@ -39,6 +40,7 @@ pub(crate) fn a_user_without_rights_is_told_at_once() -> Result<(), String> {
     })
 }
 
+// Proves: list
 /// 10,240 keys take 20 requests.
 pub(crate) fn a_list_beside_many_keys_has_a_patience_for_each_request() -> Result<(), String> {
     const PATIENCE: Duration = Duration::from_millis(500);

@@ -143,6 +143,7 @@ async fn is_silent(claim: &mut Box<dyn Claim>) {
     assert!(woken.is_err(), "nothing has changed for it");
 }
 
+// Proves: flushed-or-killed
 /// The revision from which an own key is watched is compacted before the watch is made.
 pub(crate) fn a_compaction_costs_no_wake_up() -> Result<(), String> {
     run(async {
@@ -188,6 +189,7 @@ async fn compact(raw: &mut etcd_client::Client) {
     raw.compact(revision, Some(CompactionOptions::new().with_physical())).await.unwrap();
 }
 
+// Proves: connections-cut
 pub(crate) fn a_connection_that_breaks_costs_no_wake_up() -> Result<(), String> {
     run(async {
         let server = Server::start();

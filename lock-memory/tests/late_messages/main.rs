@@ -1,3 +1,4 @@
+// Proves: late-attempts, request-late
 //! The drivers over a wire that holds messages back, loses answers and delivers messages twice. It runs in virtual
 //! time, which advances only when no task has anything else to do, however busy the machine is.
 

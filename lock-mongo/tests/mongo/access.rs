@@ -38,6 +38,7 @@ async fn found(client: &Client, subject: &str) -> Finding {
     findings.into_iter().find(|finding| finding.subject == subject).expect("one finding per question")
 }
 
+// Proves: check-server, rights-revoked
 pub(crate) fn a_user_that_may_not_write_is_told_which_role_it_needs() {
     run(async {
         let (_server, url) = restricted(&["find", "listIndexes"]).await;
@@ -61,6 +62,7 @@ pub(crate) fn a_wrong_password_is_told_and_not_shown() {
     });
 }
 
+// Proves: rights-revoked
 pub(crate) fn a_user_that_may_not_create_the_index_can_take_locks() {
     run(async {
         let (_server, url) = restricted(&["find", "insert", "update", "listIndexes"]).await;

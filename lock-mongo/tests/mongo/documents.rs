@@ -84,6 +84,7 @@ pub(crate) fn the_index_forgets_a_day_after_the_token() {
     });
 }
 
+// Proves: error-kinds
 pub(crate) fn what_no_lock_client_has_written_is_rejected() {
     run(async {
         let server = Server::start(&MongoDb, &[]);
@@ -108,6 +109,7 @@ pub(crate) fn what_no_lock_client_has_written_is_rejected() {
     });
 }
 
+// Proves: list
 /// 25,000 documents take three requests, each with an answer of several pieces. Some have keys of another subtype, by which
 /// the server orders as well.
 pub(crate) fn a_list_beside_many_documents_has_a_patience_for_each_request() {
@@ -128,6 +130,7 @@ pub(crate) fn a_list_beside_many_documents_has_a_patience_for_each_request() {
     });
 }
 
+// Proves: list
 pub(crate) fn a_list_looks_at_no_lock_that_was_released() {
     run(async {
         let server = Server::start(&StandaloneMongoDb, &[]);

@@ -39,6 +39,7 @@ pub(crate) async fn hangs<T: std::fmt::Debug>(proxy: &Proxy, call: impl Future<O
     until("the request is on its way", Duration::from_secs(5), is_held).await;
 }
 
+// Proves: request-late
 /// A standalone server does not number requests: only the deadline protects.
 pub(crate) fn a_late_attempt_is_refused_by_its_deadline_and_leaves_nothing() {
     run(async {
@@ -62,6 +63,7 @@ pub(crate) fn a_late_attempt_is_refused_by_its_deadline_and_leaves_nothing() {
     });
 }
 
+// Proves: request-late
 /// The clock is set back while the attempt is on its way, so that its deadline lies an hour ahead.
 pub(crate) fn a_late_attempt_is_refused_by_its_number() {
     run(async {
@@ -100,6 +102,7 @@ pub(crate) fn an_attempt_refused_for_an_old_estimate_is_sent_again() {
     });
 }
 
+// Proves: statement-undone
 /// The first document of a name is created by an upsert, and two upserts at the same time collide.
 pub(crate) fn of_many_claims_that_create_a_document_one_wins() {
     run(async {
@@ -163,6 +166,7 @@ pub(crate) fn a_busy_look_is_not_in_the_oplog() {
     });
 }
 
+// Proves: answer-lost
 /// The `mongodb` crate repeats a write that it takes for not done. The server then answers with what it recorded for
 /// the first one: the document, without the server's time.
 pub(crate) fn an_answer_that_the_server_kept_is_understood() {
@@ -220,6 +224,7 @@ pub(crate) fn every_write_waits_for_a_majority_and_its_journal() {
     });
 }
 
+// Proves: majority-silent
 pub(crate) fn what_a_majority_has_not_acknowledged_is_unknown() {
     run(async {
         let server = Server::start(&MongoDb, &[]);

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use crate::server::{Answered, LONG, Server, claim, claim_with, granted, key, locks, open, run, until};
 use lock_conformance::timing::Returned;
 
+// Proves: connections-cut
 /// As when a firewall forgets all connections: the `mongodb` crate's pool would hand out one dead connection after the
 /// other.
 pub(crate) fn connections_that_died_together_cost_one_patience() {

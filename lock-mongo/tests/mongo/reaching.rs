@@ -28,6 +28,7 @@ pub(crate) fn the_patience_is_the_urls() {
     });
 }
 
+// Proves: prefix
 pub(crate) fn a_database_a_collection_and_a_prefix() {
     run(async {
         let server = Server::start(&StandaloneMongoDb, &[]);

@@ -62,6 +62,7 @@ fn set() -> Arc<ReplicaSet> {
     Arc::new(ReplicaSet::start(&Settings::default()).expect("such a set was started before"))
 }
 
+// Proves: survives-a-server, mongodb-failover, B14, another-server, replica-promoted, elections
 pub(crate) fn a_killed_primary_costs_no_exclusion() {
     run(async {
         lose_primaries(blocking(set).await, |set| {
@@ -73,6 +74,7 @@ pub(crate) fn a_killed_primary_costs_no_exclusion() {
     });
 }
 
+// Proves: mongodb-failover, elections
 pub(crate) fn a_primary_that_steps_down_costs_no_lock() {
     run(async {
         lose_primaries(blocking(set).await, |set| set.step_down(Duration::from_secs(5)).expect("it does"))

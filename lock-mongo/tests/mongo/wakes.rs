@@ -69,6 +69,7 @@ pub(crate) fn a_release_and_a_revoke_wake_listeners() {
     });
 }
 
+// Proves: flushed-or-killed
 pub(crate) fn a_stream_that_was_killed_is_opened_again() {
     run(async {
         let server = Server::start(&MongoDb, &[]);

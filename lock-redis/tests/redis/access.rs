@@ -66,6 +66,7 @@ pub(crate) fn one_forbidden_channel_does_not_deafen_the_others() {
     });
 }
 
+// Proves: rights-revoked
 pub(crate) fn a_missing_right_is_named() {
     run(async {
         let server = Server::start(&[]);

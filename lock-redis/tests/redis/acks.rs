@@ -83,6 +83,7 @@ pub(crate) fn a_grant_is_on_as_many_replicas_as_asked_when_it_returns() {
     });
 }
 
+// Proves: redis-failover
 pub(crate) fn a_grant_that_no_replica_acknowledges_is_taken_back() {
     run(async {
         let servers = replicas().await;
@@ -106,6 +107,7 @@ pub(crate) fn a_grant_that_no_replica_acknowledges_is_taken_back() {
     });
 }
 
+// Proves: redis-failover
 pub(crate) fn a_holder_whose_renewals_no_replica_acknowledges_is_told_in_time() {
     run(async {
         let servers = replicas().await;

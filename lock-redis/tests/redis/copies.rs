@@ -63,6 +63,7 @@ pub(crate) fn the_primary_is_found_wherever_it_stands() {
     });
 }
 
+// Proves: redis-failover, another-server
 pub(crate) fn no_replica_is_written_to() {
     run(async {
         let servers = replicas(&["--replica-read-only", "no"]);
@@ -93,6 +94,7 @@ pub(crate) fn no_replica_is_written_to() {
     });
 }
 
+// Proves: replica-promoted
 pub(crate) fn the_successor_of_a_killed_primary_is_met_and_its_waiters_are_woken() {
     run(async {
         let servers = replicas(&[]);
@@ -120,6 +122,7 @@ pub(crate) fn the_successor_of_a_killed_primary_is_met_and_its_waiters_are_woken
     });
 }
 
+// Proves: another-server
 pub(crate) fn a_primary_that_was_demoted_is_left_and_wake_ups_with_it() {
     run(async {
         let servers = replicas(&[]);
@@ -158,6 +161,7 @@ pub(crate) fn a_client_that_only_listens_leaves_a_demoted_primary() {
     });
 }
 
+// Proves: replica-promoted
 /// A search that began before the promotion, and waits for the silent primary, finds the successor.
 pub(crate) fn a_primary_that_stands_still_is_left_for_a_replica_that_is_promoted() {
     run(async {
@@ -178,6 +182,7 @@ pub(crate) fn a_primary_that_stands_still_is_left_for_a_replica_that_is_promoted
     });
 }
 
+// Proves: network-dead
 pub(crate) fn a_silent_host_costs_a_part_of_the_patience() {
     run(async {
         let servers = replicas(&[]);

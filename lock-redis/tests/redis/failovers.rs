@@ -68,10 +68,12 @@ trait Copies {
     async fn become_whole(&self, group: usize);
 }
 
+// Proves: redis-failover, elections
 pub(crate) fn sentinels_replace_the_primary_again_and_again() {
     again_and_again(Watched::start);
 }
 
+// Proves: redis-failover, elections
 pub(crate) fn a_clusters_primaries_are_replaced_again_and_again() {
     again_and_again(Cluster::start);
 }

@@ -49,6 +49,7 @@ async fn dead_waiters(raw: &mut Raw, number: u32) {
     }
 }
 
+// Proves: redis-fair
 pub(crate) fn processes_are_served_in_the_order_in_which_they_came() {
     run(async {
         let server = Server::start(&[]);
@@ -78,6 +79,7 @@ pub(crate) fn processes_are_served_in_the_order_in_which_they_came() {
     });
 }
 
+// Proves: redis-fair
 pub(crate) fn a_try_neither_queues_nor_passes_a_waiter() {
     run(async {
         let server = Server::start(&[]);
@@ -133,6 +135,7 @@ pub(crate) fn a_waiter_that_goes_leaves_no_trace_and_wakes_the_next() {
     });
 }
 
+// Proves: redis-fair
 pub(crate) fn dead_waiters_cost_one_grace_once_however_many_there_are() {
     run(async {
         for number in [1, 10, 100] {
@@ -199,6 +202,7 @@ pub(crate) fn the_places_of_waiters_that_all_died_are_gone_after_the_grace() {
     });
 }
 
+// Proves: redis-fair
 pub(crate) fn only_the_first_waiter_is_woken() {
     run(async {
         let server = Server::start(&[]);

@@ -25,6 +25,7 @@ async fn asks(waiter: &mut Box<dyn Claim>, how_long: Duration) {
     }
 }
 
+// Proves: redis-fair, server-clock-set
 pub(crate) fn set_back_a_dead_waiter_costs_one_grace() -> Result<(), String> {
     clock::can_be_set()?;
     run_within(LIMIT, async {
@@ -66,6 +67,7 @@ pub(crate) fn set_back_a_dead_waiter_costs_one_grace() -> Result<(), String> {
     Ok(())
 }
 
+// Proves: redis-fair
 pub(crate) fn set_back_it_costs_no_waiter_its_place() -> Result<(), String> {
     clock::can_be_set()?;
     run_within(LIMIT, async {

@@ -80,6 +80,7 @@ async fn holds(claim: &mut Box<dyn Claim>) -> bool {
     matches!(claim.renew(TTL).await, Ok(Renewal::Held { .. }))
 }
 
+// Proves: redis-fair, key-deleted
 pub(crate) fn a_lost_or_changed_key_stops_no_waiter() {
     run_within(LIMIT, async {
         let server = Server::start(&[]);
@@ -114,6 +115,7 @@ pub(crate) fn a_lost_or_changed_key_stops_no_waiter() {
     });
 }
 
+// Proves: redis-fair
 /// Only waiters that have died are in the queue.
 pub(crate) fn a_changed_queue_stops_no_try() {
     run_within(LIMIT, async {

@@ -21,6 +21,7 @@ fn revocation(holder: &str, when: When) -> Revocation {
     )
 }
 
+// Proves: error-kinds
 pub(crate) fn a_key_that_is_no_lease_is_refused_and_left_alone() {
     run(async {
         let server = Server::start(&[]);
@@ -86,6 +87,7 @@ pub(crate) fn a_token_that_is_none_leaves_the_lock_free() {
     });
 }
 
+// Proves: cleaned-text
 /// A value in the form of ours, that another program has written.
 pub(crate) fn what_looks_like_ours_is_shown_in_one_line() {
     run(async {

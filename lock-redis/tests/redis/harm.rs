@@ -59,6 +59,7 @@ async fn save(raw: &mut Raw, status: &str) {
     .await;
 }
 
+// Proves: disk-full
 pub(crate) fn a_server_that_cannot_write_takes_no_locks_and_its_holders_know() {
     run(async {
         let server = Server::start(&["--save", "3600 1", "--enable-protected-configs", "yes"]);
@@ -86,6 +87,7 @@ pub(crate) fn a_server_that_cannot_write_takes_no_locks_and_its_holders_know() {
     });
 }
 
+// Proves: no-memory
 pub(crate) fn a_server_without_memory_keeps_what_is_held_and_frees_it() {
     run(async {
         let server = Server::start(&[]);
@@ -103,6 +105,7 @@ pub(crate) fn a_server_without_memory_keeps_what_is_held_and_frees_it() {
     });
 }
 
+// Proves: no-connection
 pub(crate) fn a_full_server_refuses_new_clients_and_keeps_the_connected_ones() {
     run(async {
         let server = Server::start(&["--maxclients", "8"]);
@@ -123,6 +126,7 @@ pub(crate) fn a_full_server_refuses_new_clients_and_keeps_the_connected_ones() {
     });
 }
 
+// Proves: rights-revoked
 pub(crate) fn a_holder_that_loses_its_rights_knows_in_time() {
     run(async {
         let server = Server::start(&[]);
@@ -151,6 +155,7 @@ pub(crate) fn a_holder_that_loses_its_rights_knows_in_time() {
     });
 }
 
+// Proves: expiry-removed
 pub(crate) fn a_lock_whose_end_an_administrator_took_away_has_one_again() {
     run(async {
         let server = Server::start(&[]);
@@ -195,6 +200,7 @@ pub(crate) fn a_look_gives_back_a_whole_lease_whose_end_was_taken_away() {
     });
 }
 
+// Proves: B14, replica-promoted
 pub(crate) fn a_replica_that_lagged_and_was_promoted_hands_out_a_higher_token() {
     run(async {
         let primary = Server::start(&["--repl-diskless-sync-delay", "0"]);

@@ -13,6 +13,7 @@ use lock_conformance::timing::released;
 
 const NOT_DONE: ErrorKind = ErrorKind::Unavailable { effect: Effect::NotApplied };
 
+// Proves: prefix
 pub(crate) fn a_unix_socket_a_database_and_a_prefix() {
     run(async {
         let server = Server::start(&[]);

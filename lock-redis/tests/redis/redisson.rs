@@ -144,6 +144,7 @@ pub(crate) fn without_memory_a_reentrant_holder_is_renewed() {
     });
 }
 
+// Proves: redisson
 pub(crate) fn the_articles_scripts_and_ours_exclude_and_wake_each_other() {
     run(async {
         let server = Server::start(&[]);
@@ -229,6 +230,7 @@ pub(crate) fn a_release_that_is_sent_again_has_the_same_answer() {
     });
 }
 
+// Proves: redisson
 pub(crate) fn tokens_of_the_fenced_form_are_in_one_order_with_redissons() {
     run(async {
         let server = Server::start(&[]);

@@ -27,6 +27,7 @@ fn is_named(error: &lock_core::Error) {
     );
 }
 
+// Proves: redisson
 pub(crate) fn a_read_write_lock_is_named_and_left_alone() {
     run(async {
         let server = Server::start(&[]);
@@ -53,6 +54,7 @@ pub(crate) fn a_read_write_lock_is_named_and_left_alone() {
     });
 }
 
+// Proves: redisson
 /// Redisson grants it while ours is held.
 pub(crate) fn a_read_write_lock_over_ours_ends_ours() {
     run(async {

@@ -1,3 +1,4 @@
+// Proves: check-server
 //! Servers that refuse every lock, and how they are told from servers that do not answer.
 
 use std::time::Duration;

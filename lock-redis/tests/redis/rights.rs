@@ -91,6 +91,7 @@ async fn only_a_token(raw: &mut Raw) -> bool {
     raw.keys().await.iter().all(|key| stays_for_ever(key) || key.ends_with(":lock~t"))
 }
 
+// Proves: redis-rights, rights-revoked
 pub(crate) fn an_attempt_that_fails_leaves_nothing() {
     run_within(LIMIT, async {
         let server = Server::start(&[]);
@@ -126,6 +127,7 @@ pub(crate) fn an_attempt_that_fails_leaves_nothing() {
     });
 }
 
+// Proves: redis-rights
 /// Fair locks alone keep places.
 pub(crate) fn a_refused_waiter_leaves_no_place_for_ever() {
     run_within(LIMIT, async {
@@ -145,6 +147,7 @@ pub(crate) fn a_refused_waiter_leaves_no_place_for_ever() {
     });
 }
 
+// Proves: redis-rights, rights-revoked
 pub(crate) fn a_holder_without_a_right_keeps_what_it_can() {
     run_within(LIMIT, async {
         let server = Server::start(&[]);
@@ -205,6 +208,7 @@ pub(crate) fn a_revoke_that_fails_changes_nothing() {
     });
 }
 
+// Proves: redis-rights, no-memory
 pub(crate) fn without_memory_holders_of_every_layout_renew_and_release() {
     run_within(LIMIT, async {
         let server = Server::start(&[]);

@@ -74,6 +74,7 @@ pub(crate) async fn is_primary(servers: &RedisReplicas, server: usize) -> redis:
     Ok(info.contains("role:master"))
 }
 
+// Proves: another-server
 pub(crate) fn a_sentinel_is_not_believed_before_the_server() {
     run(async {
         let servers = replicas(&["--replica-read-only", "no"]);
@@ -170,6 +171,7 @@ pub(crate) fn a_user_of_the_sentinels_needs_few_rights() {
     });
 }
 
+// Proves: network-dead
 pub(crate) fn without_sentinels_an_error_comes_in_time_and_an_open_client_goes_on() {
     run(async {
         let servers = replicas(&[]);
@@ -225,6 +227,7 @@ async fn contend(lock: Lock, grants: mpsc::UnboundedSender<(u64, Instant)>, stop
     }
 }
 
+// Proves: redis-failover, replica-promoted
 pub(crate) fn a_primary_that_is_killed_under_load_has_a_successor_that_all_meet() {
     run(async {
         let servers = replicas(&[]);
@@ -277,6 +280,7 @@ pub(crate) fn a_primary_that_is_killed_under_load_has_a_successor_that_all_meet(
     });
 }
 
+// Proves: replica-promoted
 pub(crate) fn a_waiter_on_a_primary_that_stands_still_is_woken_through_its_successor() {
     run(async {
         let servers = replicas(&[]);
@@ -331,6 +335,7 @@ pub(crate) fn a_call_on_a_primary_that_stands_still_ends_with_the_failover() {
     });
 }
 
+// Proves: redis-failover, replica-promoted
 pub(crate) fn a_holder_that_is_cut_off_with_its_primary_is_refused_at_the_resource() {
     run(async {
         let servers = replicas(&[]);
@@ -372,6 +377,7 @@ pub(crate) fn a_holder_that_is_cut_off_with_its_primary_is_refused_at_the_resour
     });
 }
 
+// Proves: elections
 pub(crate) fn a_failover_by_command_loses_nothing() {
     run(async {
         let servers = replicas(&[]);

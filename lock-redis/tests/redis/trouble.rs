@@ -11,6 +11,7 @@ use crate::together::run_on_one_thread;
 
 const NOT_DONE: ErrorKind = ErrorKind::Unavailable { effect: Effect::NotApplied };
 
+// Proves: no-memory
 pub(crate) fn a_server_without_memory_is_unavailable_until_it_has_some() {
     run(async {
         let server = Server::start(&[]);
@@ -35,6 +36,7 @@ pub(crate) fn a_server_that_evicts_locks_says_so() {
     });
 }
 
+// Proves: another-server
 pub(crate) fn a_demoted_primary_is_left_and_its_successor_met() {
     run(async {
         let server = Server::start(&[]);
@@ -55,6 +57,7 @@ pub(crate) fn a_demoted_primary_is_left_and_its_successor_met() {
     });
 }
 
+// Proves: busy-server
 /// While another program's script runs, the server answers that it is busy, or not at all.
 pub(crate) fn a_script_that_blocks_the_server_costs_no_longer_lease() {
     run(async {
@@ -102,6 +105,7 @@ async fn until_busy(claim: &mut Box<dyn Claim>) -> Error {
     refused.expect("it was refused")
 }
 
+// Proves: another-server
 /// Otherwise its primary, which never learns of a write on the replica, would grant the same lock again.
 pub(crate) fn a_replica_that_takes_writes_locks_nothing() {
     run(async {

@@ -217,6 +217,7 @@ pub(crate) fn a_name_that_is_handed_over_often_is_not_subscribed_anew() {
     });
 }
 
+// Proves: flushed-or-killed
 pub(crate) fn a_broken_subscription_is_restored_and_all_listeners_look() {
     run(async {
         let server = Server::start(&[]);

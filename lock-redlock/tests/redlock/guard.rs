@@ -68,6 +68,7 @@ async fn held(holder: &Client, ttl: Duration) -> (Box<dyn Claim>, FencingToken, 
     (claim, grant.token, began + grant.valid_for)
 }
 
+// Proves: redlock-forgets, key-deleted
 pub(crate) fn a_node_that_was_flushed_has_no_vote() {
     run(async {
         let nodes = five(ms(1500));
@@ -81,6 +82,7 @@ pub(crate) fn a_node_that_was_flushed_has_no_vote() {
     });
 }
 
+// Proves: redlock-forgets, another-server, data-lost
 /// The example in the documents: A, B and C grant the lock; C restarts without it; C, D and E grant it once more.
 pub(crate) fn a_restarted_node_grants_nothing_that_it_has_forgotten() {
     run(async {
@@ -150,6 +152,7 @@ pub(crate) fn clients_agree_on_the_longest_ttl() {
     });
 }
 
+// Proves: no-memory
 pub(crate) fn a_node_that_evicts_has_no_vote() {
     run(async {
         let nodes = five(ms(1500));
@@ -179,6 +182,7 @@ pub(crate) fn a_node_that_evicts_has_no_vote() {
     });
 }
 
+// Proves: B14, replica-promoted
 pub(crate) fn a_node_with_replicas_has_no_vote() {
     run(async {
         let (nodes, replicas) = (five(ms(1500)), Nodes::unmarked(3, &Settings::default()).unwrap());
@@ -197,6 +201,7 @@ pub(crate) fn a_node_with_replicas_has_no_vote() {
     });
 }
 
+// Proves: rights-revoked
 /// Such a node could not tell whether it has been restarted.
 pub(crate) fn a_node_whose_user_may_not_ask_its_history_has_no_vote() {
     run(async {
@@ -264,6 +269,7 @@ async fn refuses(nodes: &Nodes, why: &str) {
     assert!(error.to_string().contains(why), "{error}");
 }
 
+// Proves: key-deleted
 /// Three of five nodes come back empty. The holder has the lock on a minority then, and learns that.
 pub(crate) fn what_a_majority_has_forgotten_is_lost() {
     run(async {
@@ -282,6 +288,7 @@ pub(crate) fn what_a_majority_has_forgotten_is_lost() {
     });
 }
 
+// Proves: server-restarted
 pub(crate) fn a_rolling_restart_of_all_costs_no_holder_the_lock() {
     run(async {
         let nodes = five(TTL);

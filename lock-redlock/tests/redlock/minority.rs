@@ -15,6 +15,7 @@ use lock_test_servers::Settings;
 use super::nodes::Nodes;
 use super::{PATIENCE, TTL, five, ms, options, released, run};
 
+// Proves: survives-a-server, redlock-majority, B25, quorum-split, server-stands-still
 pub(crate) fn two_of_five_may_be_dead_or_silent() {
     run(async {
         let nodes = five(Duration::from_secs(30));
@@ -40,6 +41,7 @@ pub(crate) fn two_of_five_may_be_dead_or_silent() {
     });
 }
 
+// Proves: B25, network-dead, network-slow
 /// Each node may take 5 s here, so a client that waited for the two nodes would be late.
 pub(crate) fn two_of_five_may_be_slow_or_a_black_hole() {
     run(async {
@@ -80,6 +82,7 @@ pub(crate) fn two_of_five_may_be_slow_or_a_black_hole() {
     });
 }
 
+// Proves: B25, quorum-split, majority-silent
 pub(crate) fn without_a_majority_nothing_is_granted_and_the_error_says_why() {
     run(async {
         let nodes = five(Duration::from_secs(30));
@@ -103,6 +106,7 @@ pub(crate) fn without_a_majority_nothing_is_granted_and_the_error_says_why() {
     });
 }
 
+// Proves: data-lost
 pub(crate) fn a_node_that_comes_back_is_refilled() {
     run(async {
         let nodes = five(Duration::from_secs(30));
@@ -158,6 +162,7 @@ async fn holds(url: &str) -> bool {
     redis::cmd("EXISTS").arg("a").query_async::<u32>(&mut admin).await.unwrap() == 1
 }
 
+// Proves: B25, majority-silent
 /// Three of five nodes have another client's lock, so two vote yes each time and a third yes never comes.
 pub(crate) fn a_try_that_came_to_nothing_leaves_nothing() {
     run(async {

@@ -12,6 +12,7 @@ use lock_test_servers::{Owned, Settings};
 use super::nodes::{Nodes, admin};
 use super::{PATIENCE, TTL, five, ms, options, run};
 
+// Proves: redlock-forgets, older-data
 /// A replica was made and cut off before the grant. Its primary follows it, and is a primary again: the server's run is the
 /// same, and so is everything that the run has written.
 pub(crate) fn a_node_that_followed_another_server_has_no_vote() {
@@ -33,6 +34,7 @@ pub(crate) fn a_node_that_followed_another_server_has_no_vote() {
     });
 }
 
+// Proves: redlock-forgets, older-data
 /// The node votes on what took the place of its database. Then that goes, and what was there before is back.
 pub(crate) fn a_database_that_was_swapped_away_and_back_has_no_vote() {
     run(async {
@@ -53,6 +55,7 @@ pub(crate) fn a_database_that_was_swapped_away_and_back_has_no_vote() {
     });
 }
 
+// Proves: redlock-forgets, older-data
 /// Databases of several clients, each with a marker of its own.
 pub(crate) fn databases_that_were_swapped_have_no_vote() {
     run(async {

@@ -51,6 +51,7 @@ pub(crate) fn opening_waits_for_a_majority_unless_it_is_lazy() {
     });
 }
 
+// Proves: prefix
 pub(crate) fn a_database_a_prefix_and_the_longest_ttl() {
     run(async {
         let (nodes, url) = three();

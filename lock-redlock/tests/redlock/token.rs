@@ -14,6 +14,7 @@ use super::{PATIENCE, TTL, five, ms, options, released, run};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
+// Proves: redlock-clocks, server-clock-set
 /// Returns `Err` with the reason if the test can't be run.
 pub(crate) fn it_rises_with_clocks_an_hour_apart() -> Result<(), String> {
     clock::can_be_set()?;
@@ -77,6 +78,7 @@ pub(crate) fn a_majority_shows_the_token_that_was_granted() {
     });
 }
 
+// Proves: quorum-split
 /// Each time two other nodes are away. Any two majorities share at least one node, and here no more than one.
 pub(crate) fn it_rises_over_every_change_of_the_majority() {
     run(async {
@@ -96,6 +98,7 @@ pub(crate) fn it_rises_over_every_change_of_the_majority() {
     });
 }
 
+// Proves: request-twice
 pub(crate) fn an_attempt_that_arrives_twice_is_one_grant() {
     run(async {
         let nodes = five(Duration::from_secs(30));
@@ -109,6 +112,7 @@ pub(crate) fn an_attempt_that_arrives_twice_is_one_grant() {
     });
 }
 
+// Proves: request-twice
 /// Two grants to one owner, with a grant to another owner between them.
 pub(crate) fn a_raise_is_for_one_grant_alone() {
     run(async {
@@ -153,6 +157,7 @@ pub(crate) fn a_token_that_is_none_leaves_the_lock_free() {
     });
 }
 
+// Proves: request-late
 /// Before its deadline, the copy takes a lock that is free again, and must not look like the attempt's first grant.
 /// After its deadline it takes nothing.
 pub(crate) fn a_late_copy_of_an_attempt_is_another_grant() {

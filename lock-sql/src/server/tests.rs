@@ -287,6 +287,7 @@ async fn what_the_server_undid_is_asked_again_until_the_call_is_over() {
     assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::NotApplied }, "{error:?}");
 }
 
+// Proves: busy-names
 /// Rows that others have locked, more than there are connections, for either purpose.
 #[tokio::test]
 async fn any_number_of_locked_rows_delays_no_other_request() {

@@ -43,6 +43,7 @@ impl Drop for Disk {
     }
 }
 
+// Proves: check-server, disk-full
 pub(crate) fn a_full_disk_grants_nothing_and_is_survived() -> Outcome {
     let disk = Disk::new()?;
     block_on(async {
@@ -75,6 +76,7 @@ pub(crate) fn a_full_disk_grants_nothing_and_is_survived() -> Outcome {
     Ok(())
 }
 
+// Proves: disk-full
 pub(crate) fn a_read_only_disk_is_said_to_be_one() -> Outcome {
     let disk = Disk::new()?;
     block_on(async { lock_sql::sqlite::connect(&url(&disk.file())).await.map(drop).unwrap() });

@@ -72,6 +72,7 @@ fn replace(path: &Path) {
 
 const LOG: &[&[&str]] = &[&["-wal", "-shm"], &["-wal"], &["-shm"]];
 
+// Proves: sqlite-log, older-data
 /// A holder that renews notices it, and takes its lock along. Processes that come meanwhile, or waited before, are not
 /// granted the lock before the holder's work has ended.
 pub(crate) fn a_log_that_was_removed_makes_no_second_holder() -> Outcome {
@@ -101,6 +102,7 @@ pub(crate) fn a_log_that_was_removed_makes_no_second_holder() -> Outcome {
     Ok(())
 }
 
+// Proves: sqlite-log, older-data
 /// Its files stay in use as long as it has them open. Its release frees the lock in the files that are there then.
 pub(crate) fn a_holder_that_sends_nothing_keeps_its_lock_without_the_log() -> Outcome {
     let program = program()?;
@@ -121,6 +123,7 @@ pub(crate) fn a_holder_that_sends_nothing_keeps_its_lock_without_the_log() -> Ou
     Ok(())
 }
 
+// Proves: sqlite-database, older-data
 /// The rows are lost with the file. No process is granted a lock in the next one before the holder could know that, and the
 /// holder's release does not claim what it can't prove.
 pub(crate) fn a_database_that_was_removed_is_in_use_until_its_holder_knows() -> Outcome {
@@ -154,6 +157,7 @@ pub(crate) fn a_database_that_was_removed_is_in_use_until_its_holder_knows() -> 
     Ok(())
 }
 
+// Proves: sqlite-log, older-data
 /// What was put back is what the holder has open.
 pub(crate) fn a_log_that_was_put_back_is_gone_on_with() -> Outcome {
     let program = program()?;
@@ -178,6 +182,7 @@ pub(crate) fn a_log_that_was_put_back_is_gone_on_with() -> Outcome {
     Ok(())
 }
 
+// Proves: sqlite-overwritten, older-data
 /// The file is the same, so its users do not notice it. But no other process can read the log.
 pub(crate) fn a_log_that_was_emptied_makes_no_second_holder() -> Outcome {
     let program = program()?;

@@ -16,6 +16,7 @@ async fn user(server: &Server, rights: &str) -> String {
     server.url_of(&name, "")
 }
 
+// Proves: key-deleted
 pub(crate) fn a_missing_table_is_made_or_its_maker_is_named(on: On) {
     run(async {
         let server = Server::shared(on).await;
@@ -71,6 +72,7 @@ pub(crate) fn a_table_of_another_version_owner_or_engine_is_left_alone(on: On) {
     });
 }
 
+// Proves: check-server, error-kinds, rights-revoked
 pub(crate) fn a_missing_right_is_named(on: On) {
     run(async {
         let server = Server::shared(on).await;

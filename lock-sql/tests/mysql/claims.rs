@@ -42,6 +42,7 @@ pub(crate) fn a_free_name_is_one_statement_and_a_held_one_is_looked_at(on: On) {
     });
 }
 
+// Proves: B8, request-late
 pub(crate) fn an_attempt_that_waited_past_its_deadline_takes_nothing(on: On) {
     run(async {
         let server = Server::shared(on).await;
@@ -63,6 +64,7 @@ pub(crate) fn an_attempt_that_waited_past_its_deadline_takes_nothing(on: On) {
     });
 }
 
+// Proves: request-late
 pub(crate) fn a_new_name_that_waited_past_its_deadline_is_not_held(on: On) {
     run(async {
         let server = Server::shared(on).await;

@@ -10,6 +10,7 @@ use crate::On;
 use crate::server::{PATIENCE, Server, claim, granted, run};
 use lock_conformance::timing::released;
 
+// Proves: prefix
 pub(crate) fn a_lock_is_one_row_under_its_prefix_and_name(on: On) {
     run(async {
         let server = Server::shared(on).await;

@@ -33,6 +33,7 @@ pub(crate) fn whatever_the_servers_defaults_are(on: On) {
     });
 }
 
+// Proves: B7, holder-in-time-zone
 /// The clock that a deadline is compared with shows the session's time zone.
 pub(crate) fn whatever_the_servers_time_zone_is(on: On) {
     run(async {
@@ -88,6 +89,7 @@ async fn server_for_guests(on: On, begins: &str) -> (Server, String) {
     (server, guest)
 }
 
+// Proves: mysql-table, pooler
 pub(crate) fn a_session_that_begins_in_another_database_finds_the_same_table(on: On) {
     run(async {
         let (server, guest) = server_for_guests(on, "USE elsewhere").await;
@@ -100,6 +102,7 @@ pub(crate) fn a_session_that_begins_in_another_database_finds_the_same_table(on:
     });
 }
 
+// Proves: pooler
 pub(crate) fn whatever_a_session_begins_with(on: On) {
     run(async {
         let begins = "SET sql_select_limit = 0, sql_safe_updates = 1, max_join_size = 1, sql_big_selects = 0, \
@@ -127,6 +130,7 @@ pub(crate) fn a_session_whose_clock_was_set_is_refused(on: On) {
     });
 }
 
+// Proves: error-kinds
 pub(crate) fn a_server_whose_sysdate_stands_still_is_refused(on: On) {
     run(async {
         let server = Server::start(on, &["--sysdate-is-now"]);
@@ -136,6 +140,7 @@ pub(crate) fn a_server_whose_sysdate_stands_still_is_refused(on: On) {
     });
 }
 
+// Proves: B8, user-transaction
 /// B8: the connections for locks are not the user's.
 pub(crate) fn a_users_transaction_that_stays_open_costs_no_lock(on: On) {
     run(async {

@@ -12,6 +12,7 @@ use crate::server::{PATIENCE, Server, TTL, claim, execute, free_row, granted, is
 
 const NOT_DONE: ErrorKind = ErrorKind::Unavailable { effect: Effect::NotApplied };
 
+// Proves: statement-undone
 pub(crate) fn a_deadlock_is_repeated_and_no_contention(on: On) {
     run(async {
         let server = Server::start(on, &[]);
@@ -37,6 +38,7 @@ pub(crate) fn a_deadlock_is_repeated_and_no_contention(on: On) {
     });
 }
 
+// Proves: statement-undone
 pub(crate) fn a_lock_wait_that_runs_out_is_repeated_and_no_contention(on: On) {
     run(async {
         let server = Server::shared(on).await;
@@ -65,6 +67,7 @@ async fn user(server: &Server) -> String {
     server.url_of(&name, "")
 }
 
+// Proves: check-server, another-server
 pub(crate) fn a_server_that_is_read_only_is_left_and_its_successor_met(on: On) {
     run(async {
         let server = Server::start(on, &[]);
@@ -88,6 +91,7 @@ pub(crate) fn a_server_that_is_read_only_is_left_and_its_successor_met(on: On) {
     });
 }
 
+// Proves: B21, flushed-or-killed
 pub(crate) fn a_connection_killed_at_any_call_costs_one_call_at_most(on: On) {
     run(async {
         let server = Server::shared(on).await;
@@ -117,6 +121,7 @@ pub(crate) fn a_connection_killed_at_any_call_costs_one_call_at_most(on: On) {
     });
 }
 
+// Proves: flushed-or-killed
 pub(crate) fn a_statement_that_is_killed_is_not_known_to_be_undone(on: On) {
     run(async {
         let server = Server::shared(on).await;

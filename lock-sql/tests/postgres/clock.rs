@@ -34,6 +34,7 @@ pub(crate) fn an_attempt_refused_for_an_old_estimate_is_sent_again() -> Outcome 
     })
 }
 
+// Proves: B7, holder-in-time-zone
 pub(crate) fn a_server_in_any_time_zone_whose_clock_jumps_over_an_hour_keeps_leases() -> Outcome {
     let server = with_clock(&["timezone=Europe/Berlin", "log_timezone=Europe/Berlin"])?;
     run(async {

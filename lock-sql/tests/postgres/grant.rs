@@ -12,6 +12,7 @@ use crate::server::{Site, TTL, busy, claim, claim_within, free_row, granted, run
 
 const NOW: &str = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
 
+// Proves: B8, request-late
 pub(crate) fn an_attempt_that_waited_for_a_row_past_its_patience_takes_nothing() -> Outcome {
     run(async {
         let site = Site::new();

@@ -97,6 +97,7 @@ pub(crate) fn a_table_of_another_version_or_owner_is_left_alone() -> Outcome {
     })
 }
 
+// Proves: rights-revoked
 pub(crate) fn a_user_that_may_not_create_the_table_is_told_what_to_do() -> Outcome {
     run(async {
         let site = Site::new();
@@ -117,6 +118,7 @@ pub(crate) fn a_user_that_may_not_create_the_table_is_told_what_to_do() -> Outco
     })
 }
 
+// Proves: check-server, error-kinds, rights-revoked
 pub(crate) fn a_missing_right_is_named() -> Outcome {
     run(async {
         let site = Site::new();
@@ -136,6 +138,7 @@ pub(crate) fn a_missing_right_is_named() -> Outcome {
     })
 }
 
+// Proves: check-server
 /// A session that was made read-only, by the role's settings or by those of its database.
 pub(crate) fn sessions_that_take_no_writes_are_bad() -> Outcome {
     run(async {
@@ -207,6 +210,7 @@ pub(crate) fn a_schema_that_is_missing_is_named() -> Outcome {
     })
 }
 
+// Proves: key-deleted
 pub(crate) fn a_table_that_is_gone_is_said_to_be_and_made_anew() -> Outcome {
     run(async {
         let site = Site::new();

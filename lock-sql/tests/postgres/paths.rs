@@ -22,6 +22,7 @@ async fn client_of(site: &Site, schema: &str) -> Client {
     elsewhere.open(Options::default()).await.unwrap()
 }
 
+// Proves: postgres-table
 /// By default a schema with the user's name comes before `public`.
 pub(crate) fn users_with_schemas_of_their_own_share_one_table() -> Outcome {
     run(async {
@@ -85,6 +86,7 @@ async fn leave_behind(site: &Site, foreign: &mut PgConnection) {
     }
 }
 
+// Proves: pooler
 pub(crate) fn what_another_client_left_on_a_lent_session_changes_nothing() -> Outcome {
     let server = start(&[]);
     // There is one session of the server, for all clients.
@@ -158,6 +160,7 @@ pub(crate) fn a_table_in_another_schema_is_told_of_and_not_doubled() -> Outcome 
     })
 }
 
+// Proves: postgres-table
 /// An earlier release used the table to which the path led. Its processes still hold locks there when new processes
 /// start.
 pub(crate) fn a_user_whose_path_leads_to_an_older_table_is_told_which_there_are() -> Outcome {

@@ -10,6 +10,7 @@ use lock_test_servers::{Absence, PgBouncer, Settings};
 use crate::Outcome;
 use crate::server::{Site, TTL, claim, held, run, start, succeeded};
 
+// Proves: B21, pooler
 pub(crate) fn behind_a_transaction_pooler_locks_work_and_waiters_look() -> Outcome {
     let server = start(&[]);
     // The server lends fewer sessions than there are clients, so each session is lent to many.

@@ -90,6 +90,7 @@ pub(crate) fn a_client_opens_as_many_connections_as_its_url_allows() -> Outcome 
     })
 }
 
+// Proves: prefix
 pub(crate) fn a_lock_is_one_row_under_its_prefix_and_name() -> Outcome {
     run(async {
         let site = Site::new();

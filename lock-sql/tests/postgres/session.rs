@@ -75,6 +75,7 @@ async fn is_kept(guard: &Guard, client: &Client) {
     assert!(matches!(attempt, Attempt::Busy(_)), "{attempt:?}");
 }
 
+// Proves: B8, user-transaction
 pub(crate) fn a_user_whose_own_transaction_is_open_keeps_its_locks() -> Outcome {
     run(async {
         let site = Site::new();
@@ -94,6 +95,7 @@ pub(crate) fn a_user_whose_own_transaction_is_open_keeps_its_locks() -> Outcome 
     })
 }
 
+// Proves: B21
 pub(crate) fn the_users_pool_may_be_full() -> Outcome {
     run(async {
         let site = Site::new();

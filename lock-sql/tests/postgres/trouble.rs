@@ -26,6 +26,7 @@ async fn fail(site: &Site, times: u32, code: &str) {
     .await;
 }
 
+// Proves: statement-undone
 pub(crate) fn what_the_server_undid_is_asked_again_and_never_contention() -> Outcome {
     run(async {
         let site = Site::new();
@@ -67,6 +68,7 @@ pub(crate) fn another_error_is_no_contention() -> Outcome {
     })
 }
 
+// Proves: another-server
 pub(crate) fn a_server_set_to_read_only_is_unavailable() -> Outcome {
     run(async {
         let server = start(&[]);
@@ -112,6 +114,7 @@ async fn until_err(claim: &mut Box<dyn Claim>) -> lock_core::Error {
     refused.expect("it was refused")
 }
 
+// Proves: B21, flushed-or-killed
 pub(crate) fn a_connection_that_was_killed_is_replaced_at_every_call() -> Outcome {
     run(async {
         let site = Site::new();
@@ -152,6 +155,7 @@ pub(crate) fn a_connection_that_was_killed_is_replaced_at_every_call() -> Outcom
     })
 }
 
+// Proves: flushed-or-killed
 pub(crate) fn a_statement_that_is_killed_while_it_waits_takes_nothing_that_stays() -> Outcome {
     run(async {
         let site = Site::new();
@@ -173,6 +177,7 @@ pub(crate) fn a_statement_that_is_killed_while_it_waits_takes_nothing_that_stays
     })
 }
 
+// Proves: another-server
 pub(crate) fn a_standby_takes_no_locks() -> Outcome {
     run(async {
         let server = start_durable();

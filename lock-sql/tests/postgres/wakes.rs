@@ -206,6 +206,7 @@ pub(crate) fn a_table_is_heard_by_whatever_name() -> Outcome {
     })
 }
 
+// Proves: flushed-or-killed
 pub(crate) fn a_broken_feed_is_restored_and_all_claims_look() -> Outcome {
     run(async {
         let site = Site::new();

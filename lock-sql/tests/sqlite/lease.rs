@@ -30,6 +30,7 @@ pub(crate) fn a_lease_of_another_boot_is_over_and_its_token_counts() {
     });
 }
 
+// Proves: B7, server-clock-set
 /// A lease doesn't end at a time of day, so the wall clock may be set to anything.
 #[cfg(target_os = "linux")]
 pub(crate) fn leases_end_by_the_clock_since_boot() {
@@ -106,6 +107,7 @@ pub(crate) fn a_holder_is_told_that_it_was_revoked_in_either_way() {
     });
 }
 
+// Proves: cleaned-text
 pub(crate) fn a_label_is_shown_in_one_line() {
     run(async {
         let file = File::new();
@@ -121,6 +123,7 @@ pub(crate) fn a_label_is_shown_in_one_line() {
     });
 }
 
+// Proves: key-deleted
 /// Writes to a deleted file would be answered as before, but no other process would see them.
 #[cfg(unix)]
 pub(crate) fn a_file_that_was_deleted_holds_nothing() {

@@ -108,6 +108,7 @@ pub(crate) fn a_damaged_file_is_said_to_be_damaged() {
     });
 }
 
+// Proves: error-kinds
 pub(crate) fn a_table_of_another_version_or_owner_is_left_alone() {
     run(async {
         for (sql, said) in [
@@ -125,6 +126,7 @@ pub(crate) fn a_table_of_another_version_or_owner_is_left_alone() {
     });
 }
 
+// Proves: rights-revoked
 pub(crate) fn a_file_that_may_not_be_written_is_said_to_be_read_only() {
     run(async {
         let file = File::new();
@@ -150,6 +152,7 @@ pub(crate) fn a_file_system_that_is_not_known_to_be_local_is_refused_unless_it_i
     });
 }
 
+// Proves: error-kinds
 pub(crate) fn a_database_in_memory_is_refused() {
     run(async {
         use sqlx::sqlite::SqliteConnectOptions;

@@ -47,6 +47,7 @@ pub(crate) fn rows_unused_for_a_day_are_deleted_and_others_stay() {
     });
 }
 
+// Proves: prefix
 pub(crate) fn a_lock_is_one_row_under_its_prefix_and_name() {
     run(async {
         let file = File::new();

@@ -41,6 +41,7 @@ pub(crate) async fn settled(file: &File) {
     admin.execute("ROLLBACK").await.unwrap();
 }
 
+// Proves: request-late
 pub(crate) fn an_attempt_that_is_done_after_its_patience_takes_nothing() {
     run(async {
         let file = File::new();
@@ -98,6 +99,7 @@ pub(crate) fn an_attempt_that_lost_a_race_knows_the_holder_and_its_lease() {
     });
 }
 
+// Proves: sqlite-stopped-write, holder-stopped, user-transaction
 /// Another connection has the right to write, and keeps it.
 pub(crate) fn a_held_look_needs_no_right_to_write_and_a_write_is_refused_in_time() {
     run(async {
@@ -194,6 +196,7 @@ pub(crate) fn the_patience_is_the_urls() {
     });
 }
 
+// Proves: statement-undone
 pub(crate) fn a_write_waits_for_another_process_while_it_has_time() {
     run(async {
         let file = File::new();

@@ -10,6 +10,7 @@ use crate::server::{LONG, Server, TTL, busy, claim, granted, open, run, within};
 use lock_conformance::refusal;
 use lock_conformance::timing::released;
 
+// Proves: check-server, error-kinds, rights-revoked
 pub(crate) fn what_we_make_is_ours_alone() -> Result<(), String> {
     run(async {
         let server = Server::start();

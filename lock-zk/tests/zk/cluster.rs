@@ -54,6 +54,7 @@ async fn hand_over(guard: Arc<Guard>, successor: Client) -> (bool, Guard) {
     }
 }
 
+// Proves: zk-failover, quorum-split, majority-silent
 pub(crate) fn a_follower_cut_off_from_its_leader_costs_no_exclusion() -> Result<(), String> {
     run_or_not(async {
         let network = blocking(|| Network::of(3)).await.map_err(not_run)?;
@@ -92,6 +93,7 @@ pub(crate) fn a_follower_cut_off_from_its_leader_costs_no_exclusion() -> Result<
     })
 }
 
+// Proves: server-stands-still
 /// The leader stands still for about as long as sessions last. When it goes on, it answers heartbeats, and ends
 /// sessions right after that.
 pub(crate) fn a_leader_that_stands_still_costs_no_exclusion() -> Result<(), String> {
@@ -170,6 +172,7 @@ async fn ended_sessions(ensemble: &Ensemble) -> Result<u64, String> {
     Ok(ended)
 }
 
+// Proves: zk-failover, B32, another-server, elections
 pub(crate) fn a_lost_leader_costs_no_lock() -> Result<(), String> {
     run_or_not(async {
         let ensemble = ensemble().await?;
@@ -201,6 +204,7 @@ pub(crate) fn a_lost_leader_costs_no_lock() -> Result<(), String> {
     })
 }
 
+// Proves: request-late, another-server
 /// The attempt hangs on its way to one server, and its session goes on at another.
 pub(crate) fn a_late_attempt_is_not_heard_by_another_server_either() -> Result<(), String> {
     run_or_not(async {

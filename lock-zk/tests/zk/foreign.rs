@@ -93,6 +93,7 @@ pub(crate) fn a_node_that_is_not_ours_to_read_is_waited_for() -> Result<(), Stri
     })
 }
 
+// Proves: error-kinds
 pub(crate) fn a_foreign_holder_is_only_broken_now() -> Result<(), String> {
     run(async {
         let server = Server::start();

@@ -187,6 +187,7 @@ pub(crate) fn the_folder_stays_and_the_directory_goes() -> Result<(), String> {
     })
 }
 
+// Proves: zk-folder
 /// All ways to leave the folder out are the same folder, and no lock is below the root.
 pub(crate) fn locks_without_a_folder_are_in_locks() -> Result<(), String> {
     run(async {

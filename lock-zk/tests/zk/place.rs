@@ -26,6 +26,7 @@ async fn through(server: &Server, ttl: Duration) -> (Proxy, Client) {
     (proxy, client)
 }
 
+// Proves: answer-lost
 pub(crate) fn a_node_whose_making_was_not_answered_is_found_by_its_owner() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -51,6 +52,7 @@ pub(crate) fn a_node_whose_making_was_not_answered_is_found_by_its_owner() -> Re
     })
 }
 
+// Proves: request-late
 /// The attempt hangs on its way. Its release uses another connection, and ends the one on which the attempt hangs.
 pub(crate) fn a_late_attempt_makes_no_node() -> Result<(), String> {
     run(async {
@@ -82,6 +84,7 @@ pub(crate) fn a_late_attempt_makes_no_node() -> Result<(), String> {
     })
 }
 
+// Proves: answer-lost
 pub(crate) fn a_release_is_sent_on_the_resumed_session() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -134,6 +137,7 @@ pub(crate) fn a_claim_that_does_not_wait_leaves_nothing() -> Result<(), String> 
     })
 }
 
+// Proves: key-deleted
 pub(crate) fn a_waiter_whose_node_was_removed_queues_again() -> Result<(), String> {
     run(async {
         let server = Server::start();

@@ -35,6 +35,7 @@ pub(crate) fn the_patience_is_the_urls() -> Result<(), String> {
     })
 }
 
+// Proves: prefix
 pub(crate) fn a_prefix_stands_before_every_name() -> Result<(), String> {
     run(async {
         let server = Server::start();

@@ -73,6 +73,7 @@ pub(crate) fn each_ttl_has_a_session_that_is_closed_when_idle() -> Result<(), St
     })
 }
 
+// Proves: flushed-or-killed
 pub(crate) fn a_holder_whose_session_is_ended_is_told() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -95,6 +96,7 @@ pub(crate) fn a_holder_whose_session_is_ended_is_told() -> Result<(), String> {
     })
 }
 
+// Proves: flushed-or-killed
 pub(crate) fn a_waiter_whose_session_is_ended_waits_on_in_another() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -181,6 +183,7 @@ pub(crate) fn an_outage_is_not_the_servers_word() -> Result<(), String> {
     })
 }
 
+// Proves: connections-cut
 /// The server does not report what was watched on the old connection.
 pub(crate) fn a_waiter_looks_again_on_the_next_connection() -> Result<(), String> {
     run(async {
@@ -261,6 +264,7 @@ pub(crate) fn what_keeps_a_session_may_be_gone() -> Result<(), String> {
     })
 }
 
+// Proves: network-slow
 /// Heartbeats take longer than a connection may be silent, and prove less than half of the timeout.
 pub(crate) fn a_connection_that_is_slow_costs_no_lock() -> Result<(), String> {
     run(async {

@@ -13,9 +13,9 @@ use crate::setting::{Setting, ms};
 use crate::timing::{Answered, still_held, until};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(threads_without_async_hold_locks, [B19]),
-    case!(a_dedicated_client_needs_no_runtime, [B19]),
-    case!(a_blocking_holder_is_told_of_its_loss, [B11]),
+    case!(threads_without_async_hold_locks, promise = "blocking", classes = [B19]),
+    case!(a_dedicated_client_needs_no_runtime, promise = "blocking-connect", classes = [B19]),
+    case!(a_blocking_holder_is_told_of_its_loss, promise = "check, blocking-work", classes = [B11]),
 ];
 
 /// Runs `work` on a thread that is not part of any runtime.

@@ -15,16 +15,28 @@ use crate::timing::{
 };
 
 pub(crate) const CASES: &[Case] = &[
-    case!(inspect_shows_the_holder, []),
-    case!(a_revoked_lock_is_free_at_its_holders_deadline, [B9, B10]),
-    case!(a_lock_broken_now_is_free_at_once, [B9]),
-    case!(a_revoked_holder_is_told_at_once, [B10]),
-    case!(a_revoked_holder_that_has_stopped_frees_the_name, [B9, B10]),
-    case!(a_holder_that_releases_unaware_of_a_revoke_frees_the_name, [B9]),
-    case!(a_lock_that_is_revoked_twice_is_its_first_holders_to_give_back, [B9]),
-    case!(only_the_holder_that_was_seen_is_revoked, [B9]),
-    case!(a_lease_that_has_ended_is_not_revoked, [B10]; if |s| s.info.lease == Lease::Lock),
-    case!(check_finds_the_server_in_order, []),
+    case!(inspect_shows_the_holder, promise = "inspect"),
+    case!(
+        a_revoked_lock_is_free_at_its_holders_deadline,
+        promise = "loss-in-time, revoke-at-deadline",
+        classes = [B9, B10]
+    ),
+    case!(a_lock_broken_now_is_free_at_once, promise = "revoke-now", classes = [B9]),
+    case!(a_revoked_holder_is_told_at_once, promise = "revoke-told", classes = [B10]),
+    case!(a_revoked_holder_that_has_stopped_frees_the_name, promise = "revoke-frees", classes = [B9, B10]),
+    case!(
+        a_holder_that_releases_unaware_of_a_revoke_frees_the_name,
+        promise = "revoke-frees",
+        classes = [B9]
+    ),
+    case!(
+        a_lock_that_is_revoked_twice_is_its_first_holders_to_give_back,
+        promise = "revoke-frees",
+        classes = [B9]
+    ),
+    case!(only_the_holder_that_was_seen_is_revoked, promise = "revoke", classes = [B9]),
+    case!(a_lease_that_has_ended_is_not_revoked, promise = "revoke", classes = [B10]; if |s| s.info.lease == Lease::Lock),
+    case!(check_finds_the_server_in_order, promise = "check-server"),
 ];
 
 async fn inspect_shows_the_holder(s: Setting) {

@@ -14,11 +14,11 @@ use crate::setting::{Setting, lost_eventually};
 use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, within};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(names_that_are_waited_for_cost_no_other_lock, [B36]; load Heavy),
-    case!(names_that_are_held_cost_no_other_lock, [B36]; load Heavy),
-    case!(names_that_are_released_cost_no_other_lock, [B36]; load Heavy),
-    case!(names_that_are_looked_at_and_broken_cost_no_other_lock, [B36]; load Heavy),
-    case!(a_name_that_a_crowd_waits_for_costs_no_other_lock, [B36]; load Medium),
+    case!(names_that_are_waited_for_cost_no_other_lock, promise = "busy-names", classes = [B36]; load Heavy),
+    case!(names_that_are_held_cost_no_other_lock, promise = "busy-names", classes = [B36]; load Heavy),
+    case!(names_that_are_released_cost_no_other_lock, promise = "busy-names", classes = [B36]; load Heavy),
+    case!(names_that_are_looked_at_and_broken_cost_no_other_lock, promise = "busy-names", classes = [B36]; load Heavy),
+    case!(a_name_that_a_crowd_waits_for_costs_no_other_lock, promise = "busy-names", classes = [B36]; load Medium),
 ];
 
 /// How many names are busy: fewer than a client has connections, and more.

@@ -19,18 +19,46 @@ use crate::timing::{
 };
 
 pub(crate) const CASES: &[Case] = &[
-    case!(acquire_dropped_at_every_await_leaves_nothing, [B1, B2, B17, B18]),
-    case!(acquire_dropped_at_any_time_leaves_nothing, [B1, B2, B18]),
-    case!(a_dropped_waiter_leaves_nothing, [B5, B28]),
-    case!(release_dropped_at_every_await_still_releases, [B18]),
-    case!(a_guard_dropped_on_a_thread_without_runtime_releases, [B19]),
-    case!(a_guard_dropped_in_a_panic_releases, [B19]),
-    case!(a_guard_dropped_after_its_runtime_ends_with_the_ttl, [B19]),
-    case!(a_client_used_after_its_runtime_says_so, [B19]),
-    case!(a_guard_dropped_as_the_last_act_of_a_dedicated_program_releases, [B19]),
-    case!(a_shut_down_client_leaves_nothing, [B18, B28]),
-    case!(shutdown_does_not_take_a_lock_from_its_guard, [B18]),
-    case!(names_leave_no_residue, [B27, B28, B29]; load Heavy),
+    case!(
+        acquire_dropped_at_every_await_leaves_nothing,
+        promise = "nothing-left, cancelled-acquire, future-dropped",
+        classes = [B1, B2, B17, B18]
+    ),
+    case!(
+        acquire_dropped_at_any_time_leaves_nothing,
+        promise = "nothing-left, cancelled-acquire, future-dropped",
+        classes = [B1, B2, B18]
+    ),
+    case!(a_dropped_waiter_leaves_nothing, promise = "nothing-left", classes = [B5, B28]),
+    case!(
+        release_dropped_at_every_await_still_releases,
+        promise = "cancelled-release, future-dropped",
+        classes = [B18]
+    ),
+    case!(
+        a_guard_dropped_on_a_thread_without_runtime_releases,
+        promise = "guard-moves, guard-dropped-anywhere",
+        classes = [B19]
+    ),
+    case!(
+        a_guard_dropped_in_a_panic_releases,
+        promise = "guard-moves, guard-dropped-anywhere",
+        classes = [B19]
+    ),
+    case!(
+        a_guard_dropped_after_its_runtime_ends_with_the_ttl,
+        promise = "guard-after-runtime, guard-dropped-anywhere",
+        classes = [B19]
+    ),
+    case!(a_client_used_after_its_runtime_says_so, promise = "runtime-ended, error-kinds", classes = [B19]),
+    case!(
+        a_guard_dropped_as_the_last_act_of_a_dedicated_program_releases,
+        promise = "guard-no-gap, dedicated",
+        classes = [B19]
+    ),
+    case!(a_shut_down_client_leaves_nothing, promise = "shutdown", classes = [B18, B28]),
+    case!(shutdown_does_not_take_a_lock_from_its_guard, promise = "shutdown", classes = [B18]),
+    case!(names_leave_no_residue, promise = "no-residue", classes = [B27, B28, B29]; load Heavy),
 ];
 
 /// Waits until the lock is free, which it must be long before a lease of [`Setting::long`] ends: no client that went

@@ -18,15 +18,39 @@ use crate::suspendable::Suspendable;
 use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, within};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(set_forward_it_ends_leases_and_holders_are_told, [B11, B13, B32]),
-    case!(set_forward_it_frees_the_lock_for_a_waiter, [B4, B32]),
-    case!(set_back_it_costs_no_live_holder_the_lock, [B12, B32]),
-    case!(set_back_it_keeps_a_dead_holders_lock_for_so_much_longer, [B32]; if lock_has_a_lease),
-    case!(set_right_again_it_keeps_no_client_waiting, [B4, B32]; if lock_has_a_lease),
-    case!(tokens_rise_however_it_is_set, [B13]),
-    case!(set_while_an_attempt_is_under_way_it_costs_nothing, [B2]),
-    case!(set_back_it_lets_a_late_attempt_in_for_one_ttl_at_most, [B2]),
-    case!(going_slower_than_ours_for_an_idle_hour_it_lets_no_late_attempt_in, [B2]),
+    case!(
+        set_forward_it_ends_leases_and_holders_are_told,
+        promise = "clock-forward, server-clock-set",
+        classes = [B11, B13, B32]
+    ),
+    case!(
+        set_forward_it_frees_the_lock_for_a_waiter,
+        promise = "clock-forward-waiter, server-clock-set",
+        classes = [B4, B32]
+    ),
+    case!(
+        set_back_it_costs_no_live_holder_the_lock,
+        promise = "validity, clock-back, server-clock-set",
+        classes = [B12, B32]
+    ),
+    case!(set_back_it_keeps_a_dead_holders_lock_for_so_much_longer, promise = "clock-back-dead-holder, server-clock-set", classes = [B32]; if lock_has_a_lease),
+    case!(set_right_again_it_keeps_no_client_waiting, promise = "clock-set-right, server-clock-set", classes = [B4, B32]; if lock_has_a_lease),
+    case!(tokens_rise_however_it_is_set, promise = "clock-tokens, server-clock-set", classes = [B13]),
+    case!(
+        set_while_an_attempt_is_under_way_it_costs_nothing,
+        promise = "clock-attempt, server-clock-set",
+        classes = [B2]
+    ),
+    case!(
+        set_back_it_lets_a_late_attempt_in_for_one_ttl_at_most,
+        promise = "clock-late-attempt, server-clock-set",
+        classes = [B2]
+    ),
+    case!(
+        going_slower_than_ours_for_an_idle_hour_it_lets_no_late_attempt_in,
+        promise = "margin-of-attempts, request-late",
+        classes = [B2]
+    ),
 ];
 
 const HOUR: Duration = Duration::from_secs(3600);

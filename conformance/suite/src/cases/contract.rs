@@ -13,21 +13,25 @@ use crate::setting::{Setting, ms};
 use crate::timing::{Answered, within};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(info_is_consistent, []),
-    case!(a_free_lock_is_granted_and_a_held_one_busy, [B15]),
-    case!(granted_again_with_the_same_token_and_what_is_left, [B3]),
-    case!(a_repeated_attempt_never_shortens, [B3, B12]),
-    case!(a_look_that_finds_it_held_writes_nothing, [B30]; load Heavy),
-    case!(what_is_left_of_a_lease_says_how_old_it_is, [B12]),
-    case!(renew_never_shortens, [B12]),
-    case!(renew_never_creates, [B10]),
-    case!(renew_never_takes_over, [B9, B10]),
-    case!(renew_without_a_grant_is_lost, [B10]),
-    case!(release_gives_up_once, [B3, B9]),
-    case!(release_never_touches_anothers, [B9]),
-    case!(one_release_frees_what_two_attempts_took, [B3]),
-    case!(a_release_resolves_changed_of_a_listening_claim, [B4]),
-    case!(a_release_between_look_and_listen_is_seen_by_the_next_look, [B4]),
+    case!(info_is_consistent, promise = "info"),
+    case!(
+        a_free_lock_is_granted_and_a_held_one_busy,
+        promise = "honest-outcomes, try-acquire",
+        classes = [B15]
+    ),
+    case!(granted_again_with_the_same_token_and_what_is_left, promise = "token-repeated", classes = [B3]),
+    case!(a_repeated_attempt_never_shortens, promise = "token-repeated", classes = [B3, B12]),
+    case!(a_look_that_finds_it_held_writes_nothing, promise = "try-acquire", classes = [B30]; load Heavy),
+    case!(what_is_left_of_a_lease_says_how_old_it_is, promise = "margin", classes = [B12]),
+    case!(renew_never_shortens, promise = "renew", classes = [B12]),
+    case!(renew_never_creates, promise = "holder-alone-releases", classes = [B10]),
+    case!(renew_never_takes_over, promise = "holder-alone-releases", classes = [B9, B10]),
+    case!(renew_without_a_grant_is_lost, promise = "holder-alone-releases", classes = [B10]),
+    case!(release_gives_up_once, promise = "holder-alone-releases", classes = [B3, B9]),
+    case!(release_never_touches_anothers, promise = "holder-alone-releases", classes = [B9]),
+    case!(one_release_frees_what_two_attempts_took, promise = "holder-alone-releases", classes = [B3]),
+    case!(a_release_resolves_changed_of_a_listening_claim, promise = "acquire", classes = [B4]),
+    case!(a_release_between_look_and_listen_is_seen_by_the_next_look, promise = "acquire", classes = [B4]),
 ];
 
 async fn renew(claim: &mut Box<dyn Claim>, ttl: Duration) -> Renewal {

@@ -12,11 +12,11 @@ use crate::setting::{Setting, is_full_run, joined, ms};
 use crate::timing::{Answered, Returned, released, still_held};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(a_held_lock_is_not_given_to_another, [B15, B26]),
-    case!(two_tasks_of_one_client_exclude_each_other, [B26]),
-    case!(a_guard_can_move_between_threads, [B26]),
-    case!(one_winner_of_many_in_the_same_moment, [B34]; load Heavy),
-    case!(an_unprotected_counter_survives_a_storm, [B34, B4, B29]; load Heavy),
+    case!(a_held_lock_is_not_given_to_another, promise = "one-holder", classes = [B15, B26]),
+    case!(two_tasks_of_one_client_exclude_each_other, promise = "not-reentrant", classes = [B26]),
+    case!(a_guard_can_move_between_threads, promise = "guard-moves", classes = [B26]),
+    case!(one_winner_of_many_in_the_same_moment, promise = "one-holder", classes = [B34]; load Heavy),
+    case!(an_unprotected_counter_survives_a_storm, promise = "one-holder", classes = [B34, B4, B29]; load Heavy),
 ];
 
 async fn a_held_lock_is_not_given_to_another(s: Setting) {

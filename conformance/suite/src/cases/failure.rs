@@ -14,13 +14,29 @@ use crate::setting::{Setting, lost_in_time, ms, renewed};
 use crate::timing::{Answered, Returned, assert_in_time, comes_true, released, still_held, void, within};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(a_dead_server_is_an_error_and_no_contention, [B15]),
-    case!(a_server_that_does_not_answer_is_an_error_in_time, [B11, B15]),
-    case!(a_server_that_stands_still_for_longer_than_the_lease_harms_no_client, [B11, B20, B31]),
-    case!(a_server_that_stands_still_for_a_moment_costs_no_lock, [B11, B31]),
-    case!(cut_connections_and_flushed_caches_are_not_noticed, [B16, B31]; load Heavy),
-    case!(waiters_and_holders_survive_restarts_with_data, [B16, B31]; load Medium),
-    case!(waiters_survive_restarts_without_data, [B31]; load Medium),
+    case!(
+        a_dead_server_is_an_error_and_no_contention,
+        promise = "down-is-an-error, honest-outcomes, transient, server-restarted",
+        classes = [B15]
+    ),
+    case!(
+        a_server_that_does_not_answer_is_an_error_in_time,
+        promise = "nothing-left, try-acquire, patience, error-kinds, server-stands-still",
+        classes = [B11, B15]
+    ),
+    case!(
+        a_server_that_stands_still_for_longer_than_the_lease_harms_no_client,
+        promise = "waits-through-outages, server-stands-still",
+        classes = [B11, B20, B31]
+    ),
+    case!(
+        a_server_that_stands_still_for_a_moment_costs_no_lock,
+        promise = "busy-server",
+        classes = [B11, B31]
+    ),
+    case!(cut_connections_and_flushed_caches_are_not_noticed, promise = "transient, redis-scripts, flushed-or-killed", classes = [B16, B31]; load Heavy),
+    case!(waiters_and_holders_survive_restarts_with_data, promise = "waits-through-outages, server-restarted", classes = [B16, B31]; load Medium),
+    case!(waiters_survive_restarts_without_data, promise = "waits-through-outages, data-lost", classes = [B31]; load Medium),
 ];
 
 async fn a_dead_server_is_an_error_and_no_contention(s: Setting, servers: Arc<dyn OwnServers>) {

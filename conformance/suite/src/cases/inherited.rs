@@ -15,10 +15,18 @@ use crate::timing::{Returned, assert_in_time, released};
 pub(crate) const CASES: &[Case] = &[
     // On other systems the files of a process can't be listed.
     #[cfg(target_os = "linux")]
-    case!(a_program_that_is_started_has_no_connection, [B33]; load Heavy),
-    case!(a_fork_holds_nothing_and_releases_nothing, [B33]),
-    case!(a_fork_that_goes_on_with_the_runtime_releases_nothing, [B33]),
-    case!(a_fork_of_a_busy_process_waits_for_nothing, [B33]),
+    case!(a_program_that_is_started_has_no_connection, promise = "child-program, holder-forks", classes = [B33]; load Heavy),
+    case!(a_fork_holds_nothing_and_releases_nothing, promise = "fork, holder-forks", classes = [B33]),
+    case!(
+        a_fork_that_goes_on_with_the_runtime_releases_nothing,
+        promise = "fork-with-runtime, holder-forks",
+        classes = [B33]
+    ),
+    case!(
+        a_fork_of_a_busy_process_waits_for_nothing,
+        promise = "fork-waits-for-nothing, holder-forks",
+        classes = [B33]
+    ),
 ];
 
 /// Returns the sockets of a program that this process starts now.

@@ -14,9 +14,9 @@ use crate::setting::{Setting, ms};
 use crate::timing::{Answered, Returned, assert_in_time, released, within};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(a_killed_holder_frees_the_lock_though_the_server_restarts, [B5, B31]; load Medium),
-    case!(a_killed_holder_in_another_time_zone_frees_the_lock_in_time, [B6, B7]; load Medium),
-    case!(dead_and_stopped_waiters_block_no_other_waiter, [B5]; load Medium),
+    case!(a_killed_holder_frees_the_lock_though_the_server_restarts, promise = "takeover-after-restart, server-and-holder-killed", classes = [B5, B31]; load Medium),
+    case!(a_killed_holder_in_another_time_zone_frees_the_lock_in_time, promise = "takeover-unhindered, holder-in-time-zone", classes = [B6, B7]; load Medium),
+    case!(dead_and_stopped_waiters_block_no_other_waiter, promise = "takeover-unhindered, waiters-dead", classes = [B5]; load Medium),
 ];
 
 const LONG: Duration = Duration::from_secs(20);

@@ -17,17 +17,21 @@ use crate::suspendable::Suspendable;
 use crate::timing::{Answered, Returned, assert_in_time, still_held, until, within};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(a_server_that_tells_no_time_refuses_before_anything_is_taken, [B35]),
-    case!(a_run_that_ended_well_keeps_its_slot, [B35]),
-    case!(slots_begin_with_the_epoch, [B35]),
-    case!(a_failed_run_gives_its_slot_back_at_once, [B35]),
-    case!(a_dead_run_gives_its_slot_back_at_its_leases_end, [B4, B35]),
-    case!(clients_with_clocks_apart_run_once_in_each_slot, [B35]),
-    case!(a_run_beyond_its_slot_keeps_nothing, [B35]),
-    case!(a_run_near_its_slots_end_does_not_keep_the_next, [B35]),
-    case!(a_completion_that_is_dropped_keeps_the_slot, [B1, B35]),
-    case!(a_kept_slot_can_be_broken, [B9, B35]),
-    case!(a_slot_that_is_kept_or_run_is_told_apart, [B35]),
+    case!(
+        a_server_that_tells_no_time_refuses_before_anything_is_taken,
+        promise = "slot-unsupported",
+        classes = [B35]
+    ),
+    case!(a_run_that_ended_well_keeps_its_slot, promise = "slot-kept, slot-begins-late", classes = [B35]),
+    case!(slots_begin_with_the_epoch, promise = "slots", classes = [B35]),
+    case!(a_failed_run_gives_its_slot_back_at_once, promise = "slot-given-back", classes = [B35]),
+    case!(a_dead_run_gives_its_slot_back_at_its_leases_end, promise = "slot-given-back", classes = [B4, B35]),
+    case!(clients_with_clocks_apart_run_once_in_each_slot, promise = "slots", classes = [B35]),
+    case!(a_run_beyond_its_slot_keeps_nothing, promise = "slot-over", classes = [B35]),
+    case!(a_run_near_its_slots_end_does_not_keep_the_next, promise = "slot-near-its-end", classes = [B35]),
+    case!(a_completion_that_is_dropped_keeps_the_slot, promise = "slot-without-answer", classes = [B1, B35]),
+    case!(a_kept_slot_can_be_broken, promise = "slot-broken", classes = [B9, B35]),
+    case!(a_slot_that_is_kept_or_run_is_told_apart, promise = "slot-done-is-shown", classes = [B35]),
 ];
 
 /// How much later than its slot a run begins at most that waits for it: its lease ends later by the two calls of the last

@@ -16,14 +16,26 @@ use crate::setting::{Setting, lost_in_time, ms, renewed};
 use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, void, within};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(loss_is_told_in_time_with_a_dead_network, [B11, B12, B20]; load Medium),
-    case!(no_call_outlives_its_time_with_a_dead_network, [B11, B15]; load Medium),
-    case!(a_half_open_connection_costs_no_lock, [B11, B31]),
-    case!(an_outage_shorter_than_the_lease_costs_no_lock, [B11, B31]),
-    case!(a_waiter_whose_connections_died_in_silence_looks_again, [B4, B31]),
-    case!(a_waiter_that_lost_its_place_is_woken_in_the_next, [B4, B31]; load Medium; if |s| s.info.fair != Fair::No),
-    case!(dead_waiters_in_front_cost_one_timeout_however_many, [B5, B30]; load Heavy; if |s| s.info.fair != Fair::No),
-    case!(connections_cut_at_any_moment_leave_nothing, [B2, B18, B31, B34]; load Medium),
+    case!(loss_is_told_in_time_with_a_dead_network, promise = "loss-in-time, network-dead", classes = [B11, B12, B20]; load Medium),
+    case!(no_call_outlives_its_time_with_a_dead_network, promise = "patience, network-dead", classes = [B11, B15]; load Medium),
+    case!(
+        a_half_open_connection_costs_no_lock,
+        promise = "hiccups-cost-nothing, connection-dies-silently",
+        classes = [B11, B31]
+    ),
+    case!(
+        an_outage_shorter_than_the_lease_costs_no_lock,
+        promise = "hiccups-cost-nothing, connections-cut",
+        classes = [B11, B31]
+    ),
+    case!(
+        a_waiter_whose_connections_died_in_silence_looks_again,
+        promise = "looks-by-itself, connection-dies-silently",
+        classes = [B4, B31]
+    ),
+    case!(a_waiter_that_lost_its_place_is_woken_in_the_next, promise = "zk-sessions, etcd-sessions", classes = [B4, B31]; load Medium; if |s| s.info.fair != Fair::No),
+    case!(dead_waiters_in_front_cost_one_timeout_however_many, promise = "zk-dead-waiters, waiters-dead", classes = [B5, B30]; load Heavy; if |s| s.info.fair != Fair::No),
+    case!(connections_cut_at_any_moment_leave_nothing, promise = "nothing-left, connections-cut", classes = [B2, B18, B31, B34]; load Medium),
 ];
 
 const LONG: Duration = Duration::from_secs(20);

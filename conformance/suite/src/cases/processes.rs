@@ -17,12 +17,24 @@ use crate::timing::{Answered, Returned, assert_in_time, released, still_held, to
 use counting::{a_storm_of_killed_processes_damages_nothing, processes_hand_the_lock_over};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(a_killed_holder_frees_the_lock_within_its_ttl, [B5, B20]; load Medium),
-    case!(a_stopped_holder_loses_the_lock_and_says_so, [B9, B20]),
-    case!(a_holder_stopped_for_longer_than_its_lease_is_told_first_thing, [B9, B11, B20]),
-    case!(a_holder_stopped_for_half_its_lease_keeps_it, [B20]),
-    case!(processes_hand_the_lock_over, [B4, B34]; load Heavy),
-    case!(a_storm_of_killed_processes_damages_nothing, [B2, B5, B13, B34]; load Heavy),
+    case!(a_killed_holder_frees_the_lock_within_its_ttl, promise = "takeover-in-time, holder-killed", classes = [B5, B20]; load Medium),
+    case!(
+        a_stopped_holder_loses_the_lock_and_says_so,
+        promise = "run-stopped, holder-stopped",
+        classes = [B9, B20]
+    ),
+    case!(
+        a_holder_stopped_for_longer_than_its_lease_is_told_first_thing,
+        promise = "stopped, holder-stopped",
+        classes = [B9, B11, B20]
+    ),
+    case!(
+        a_holder_stopped_for_half_its_lease_keeps_it,
+        promise = "stopped-for-half, holder-stopped",
+        classes = [B20]
+    ),
+    case!(processes_hand_the_lock_over, promise = "one-holder", classes = [B4, B34]; load Heavy),
+    case!(a_storm_of_killed_processes_damages_nothing, promise = "one-holder, holder-killed", classes = [B2, B5, B13, B34]; load Heavy),
 ];
 
 /// Long enough to start a process in, short enough to wait for.

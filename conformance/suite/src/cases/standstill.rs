@@ -8,7 +8,11 @@ use crate::case::{Case, case};
 use crate::setting::{Setting, ms};
 use crate::timing::{Returned, until, within};
 
-pub(crate) const CASES: &[Case] = &[case!(calls_end_while_the_clients_runtime_stands_still, [B20])];
+pub(crate) const CASES: &[Case] = &[case!(
+    calls_end_while_the_clients_runtime_stands_still,
+    promise = "runtime-stands-still",
+    classes = [B20]
+)];
 
 /// A client that holds a lock, and its runtime, which no thread drives.
 struct StandsStill {

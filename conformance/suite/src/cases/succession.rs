@@ -20,14 +20,14 @@ use crate::setting::{Setting, ms};
 use crate::timing::{Answered, Returned, released, still_held, until, within};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(a_succession_is_a_release_and_a_grant, [B9, B13]; if in_one_request),
-    case!(a_succession_that_was_not_heard_is_granted_again, [B2, B3]; if in_one_request),
-    case!(an_owner_that_holds_nothing_has_no_successor, [B9, B10]; if in_one_request),
-    case!(a_revoked_owner_has_no_successor, [B9, B10]; if in_one_request),
-    case!(a_waiter_elsewhere_is_woken_by_the_release_after_a_succession, [B4, B30]; if in_one_request),
-    case!(tasks_of_one_client_hand_it_over, [B13, B30, B34]; load Heavy),
-    case!(a_hand_over_whose_answer_is_lost_is_settled, [B2, B18]; if in_one_request),
-    case!(a_hand_over_that_arrives_late_takes_nothing, [B2]; if in_one_request),
+    case!(a_succession_is_a_release_and_a_grant, promise = "one-request-hand-over", classes = [B9, B13]; if in_one_request),
+    case!(a_succession_that_was_not_heard_is_granted_again, promise = "one-request-hand-over", classes = [B2, B3]; if in_one_request),
+    case!(an_owner_that_holds_nothing_has_no_successor, promise = "one-request-hand-over", classes = [B9, B10]; if in_one_request),
+    case!(a_revoked_owner_has_no_successor, promise = "one-request-hand-over", classes = [B9, B10]; if in_one_request),
+    case!(a_waiter_elsewhere_is_woken_by_the_release_after_a_succession, promise = "one-request-hand-over", classes = [B4, B30]; if in_one_request),
+    case!(tasks_of_one_client_hand_it_over, promise = "even-turns", classes = [B13, B30, B34]; load Heavy),
+    case!(a_hand_over_whose_answer_is_lost_is_settled, promise = "one-request-hand-over", classes = [B2, B18]; if in_one_request),
+    case!(a_hand_over_that_arrives_late_takes_nothing, promise = "one-request-hand-over", classes = [B2]; if in_one_request),
 ];
 
 fn in_one_request(s: &Setting) -> bool {

@@ -20,17 +20,21 @@ use crate::setting::{Setting, ms};
 use crate::timing::{Answered, Returned, assert_answered, assert_in_time, released, until, within};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(a_wait_that_runs_out_names_the_holder, [B15]),
-    case!(a_waiter_has_it_after_a_release, [B4]),
-    case!(a_waiter_has_it_after_a_drop, [B4]),
-    case!(a_waiter_has_it_after_its_holder_died, [B4, B5]; load Medium),
-    case!(a_waiter_goes_by_its_holders_ttl, [B5, B12]; if |s| s.info.lease == Lease::Lock),
-    case!(no_wake_up_is_lost_over_many_hand_overs, [B4, B31]; load Heavy),
-    case!(waiters_of_one_process_come_in_their_order, [B30]),
-    case!(a_thousand_waiting_tasks_cost_four_requests_a_hand_over, [B30]; load Heavy),
-    case!(a_hand_over_costs_the_same_however_many_wait, [B30]; load Heavy; if |s| s.info.fair != Fair::No),
-    case!(clients_come_in_the_order_in_which_they_asked, [B30]; if |s| s.info.fair != Fair::No),
-    case!(two_processes_share_a_name_evenly, [B30]; load Heavy; if |s| s.info.wakes == Wakes::Pushed || s.info.fair != Fair::No),
+    case!(
+        a_wait_that_runs_out_names_the_holder,
+        promise = "honest-outcomes, wait-ends, error-kinds",
+        classes = [B15]
+    ),
+    case!(a_waiter_has_it_after_a_release, promise = "acquire", classes = [B4]),
+    case!(a_waiter_has_it_after_a_drop, promise = "acquire", classes = [B4]),
+    case!(a_waiter_has_it_after_its_holder_died, promise = "no-lock-for-ever", classes = [B4, B5]; load Medium),
+    case!(a_waiter_goes_by_its_holders_ttl, promise = "no-lock-for-ever", classes = [B5, B12]; if |s| s.info.lease == Lease::Lock),
+    case!(no_wake_up_is_lost_over_many_hand_overs, promise = "acquire", classes = [B4, B31]; load Heavy),
+    case!(waiters_of_one_process_come_in_their_order, promise = "tasks-in-order", classes = [B30]),
+    case!(a_thousand_waiting_tasks_cost_four_requests_a_hand_over, promise = "hand-over-cost", classes = [B30]; load Heavy),
+    case!(a_hand_over_costs_the_same_however_many_wait, promise = "zk-order", classes = [B30]; load Heavy; if |s| s.info.fair != Fair::No),
+    case!(clients_come_in_the_order_in_which_they_asked, promise = "zk-order", classes = [B30]; if |s| s.info.fair != Fair::No),
+    case!(two_processes_share_a_name_evenly, promise = "even-turns", classes = [B30]; load Heavy; if |s| s.info.wakes == Wakes::Pushed || s.info.fair != Fair::No),
 ];
 
 async fn a_wait_that_runs_out_names_the_holder(s: Setting) {

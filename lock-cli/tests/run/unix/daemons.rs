@@ -17,11 +17,17 @@ pub(crate) const CASES: &[OnServer] = &[
     ("a lock that is gone kills daemons of the command", daemon_of_a_lost_lock),
     ("a program that is stopped has no daemons when its lease has ended", daemon_of_a_stopped_program),
     ("the end of the command is that of its daemons", daemon_of_an_ended_command),
+    // Proves: run-daemons
     ("daemons that are killed at the end are told of", daemons_told_of),
+    // Proves: run-daemons
     ("--keep-daemons lets daemons go on without the lock", kept),
+    // Proves: run-daemons
     ("--keep-daemons keeps no daemon when the lock is lost", kept_until_lost),
+    // Proves: run-daemons
     ("--keep-daemons keeps no daemon when the program is killed", kept_until_killed),
+    // Proves: run-ends-all
     ("no part of a deep family works when the lease has ended", deep_family),
+    // Proves: run-ends-all
     ("a daemon that forks and ends all the time is caught", forking_daemon),
     (
         "a watcher that is killed takes daemons of the command with it and nothing else",

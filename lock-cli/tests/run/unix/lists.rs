@@ -16,6 +16,7 @@ pub(crate) const CASES: &[OnServer] = &[
     ("list shows the locks that are held, by the beginning of their names", list),
     ("a server that can't list says so", unlisted),
     ("watch shows each change of the holder until a signal comes", watch),
+    // Proves: run-unread
     ("a watch ends when its reader has gone", watch_unread),
     ("watch as JSON, over an outage of the server", watch_json),
 ];

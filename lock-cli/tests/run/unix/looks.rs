@@ -21,6 +21,7 @@ pub(crate) const CASES: &[Case] = &[
 pub(crate) const ON_SERVER: &[OnServer] = &[
     ("status names the holder, and ends with 0 held and 1 free", status),
     ("status as JSON", status_json),
+    // Proves: cleaned-text
     ("what another program has written is shown in one line", forged),
     ("info says what the server guarantees", info),
     ("check says what is good and bad", check),

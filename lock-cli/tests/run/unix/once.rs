@@ -16,7 +16,9 @@ pub(crate) const CASES: &[OnServer] = &[
     ("with --wait the next slot's run begins when the slot is over", next_slot),
     ("near the slot's end lock stays until then", near_the_end),
     ("a signal leaves a slot that lock stays for", signalled),
+    // Proves: slot-broken
     ("a kept slot can be broken", broken),
+    // Proves: slot-done-is-shown
     ("done and running are told apart", told_apart),
 ];
 

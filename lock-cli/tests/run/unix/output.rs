@@ -15,6 +15,7 @@ pub(crate) const CASES: &[OnServer] = &[
     ("a lock is given back though stderr can't be written", given_back),
     ("a file that may not grow changes no status", file_full),
     ("a reader that goes away is no failure", reader_gone),
+    // Proves: run-unread
     ("what has no reader is not held", no_reader),
     #[cfg(target_os = "linux")]
     ("an answer that can't be written is a status of its own", stdout_full),

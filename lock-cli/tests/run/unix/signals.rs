@@ -12,8 +12,10 @@ use super::watch::SOON;
 
 pub(crate) const CASES: &[OnServer] = &[
     ("signals are passed on to the command", passed_on),
+    // Proves: run-signals
     #[cfg(target_os = "linux")]
     ("every signal that can be caught is passed on", every_signal),
+    // Proves: run-signals
     #[cfg(target_os = "linux")]
     ("a signal that stops containers ends the wait, and no other that programs ignore", waits),
     ("a command that a passed-on signal ends gives 128 and the signal", ended),

@@ -28,7 +28,9 @@ pub(crate) const CASES: &[OnServer] = &[
     ("a wait goes on when the terminal changes its size", resized),
     ("Ctrl-C ends a wait and leaves a clean line for the prompt", wait_interrupted),
     ("a holder in the background of a shell goes on without its terminal", in_background),
+    // Proves: run-unread
     ("at a terminal that Ctrl-S has stopped, waiters wait and holders hold", output_stopped),
+    // Proves: run-unread
     ("a message to a terminal stops no job in the background", tostop),
 ];
 

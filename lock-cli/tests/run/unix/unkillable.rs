@@ -1,3 +1,4 @@
+// Proves: run-unkillable
 //! Processes of the command that can't be ended: the lock is kept as long as it is this holder's, and they are told of.
 //!
 //! Here the program may not signal other users' processes, although it is root's: it lacks CAP_KILL (capabilities(7)). A

@@ -1,3 +1,4 @@
+// Proves: run-unread
 //! Calls whose stdout or stderr is not read: the pipe is full.
 
 use std::fs::File;

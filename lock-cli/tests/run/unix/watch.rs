@@ -1,3 +1,4 @@
+// Proves: run-ends-all
 //! The watcher: no part of the command lives on, whatever happens to `lock` itself.
 
 use std::fs::File;
