@@ -1,7 +1,6 @@
 //! Runs test programs side by side. The output of each goes to a file of its own. The output of a program that failed
 //! is shown when all have ended.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
@@ -29,15 +28,10 @@ pub(crate) struct Ran {
     pub(crate) outcome: Result<(), String>,
 }
 
-/// How long each program took the last time, by name. An unknown program gets an estimate that is long.
-pub(crate) type Times = BTreeMap<String, Duration>;
-
 /// Runs all programs, the longest first: `waiting` of those that wait at a time, and one of those that compute, in
 /// their order. Their output goes through files of `folder`.
-pub(crate) fn run(mut work: Vec<Work>, waiting: usize, times: &Times, folder: &Path) -> Vec<Ran> {
-    work.sort_by_key(|work| {
-        std::cmp::Reverse(times.get(&work.name).copied().unwrap_or_else(|| guess(&work.name)))
-    });
+pub(crate) fn run(mut work: Vec<Work>, waiting: usize, folder: &Path) -> Vec<Ran> {
+    work.sort_by_key(|work| !is_long(&work.name));
     let (waits, computes): (Vec<_>, Vec<_>) = work.into_iter().partition(|work| work.lane == Lane::Waits);
     let queues = [waits, computes].map(|work| Mutex::new(work.into_iter()));
     let ran = Mutex::new(Vec::new());
@@ -64,15 +58,10 @@ pub(crate) fn run(mut work: Vec<Work>, waiting: usize, times: &Times, folder: &P
     ran
 }
 
-/// Returns an estimate: the suites take longest, and among them those that start databases.
-fn guess(name: &str) -> Duration {
-    const DATABASES: [&str; 4] = ["lock-mongo", "lock-redlock", "mysql", "mariadb"];
-    let seconds = match name.contains("conformance") {
-        true if DATABASES.iter().any(|database| name.contains(database)) => 200,
-        true => 120,
-        false => 30,
-    };
-    Duration::from_secs(seconds)
+/// Returns whether it is a suite on servers that take long to start, or to answer.
+fn is_long(name: &str) -> bool {
+    name.contains("conformance")
+        && ["lock-mongo", "lock-redlock", "lock-zk", "mysql"].iter().any(|it| name.contains(it))
 }
 
 fn one(Work { name, mut command, .. }: Work, folder: &Path) -> Ran {
@@ -125,7 +114,7 @@ mod tests {
     use std::process::Command;
     use std::time::Duration;
 
-    use super::{Ran, Times, Work, count_of_passed, headline, run, without_passed};
+    use super::{Ran, Work, count_of_passed, headline, run, without_passed};
     use crate::targets::Lane;
 
     fn work(name: &str, script: &str, lane: Lane) -> Work {
@@ -140,19 +129,16 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("lock-xtask-beside-{}", std::process::id()));
         let all = vec![
             work("short", "echo short >&2; exit 3", Lane::Waits),
-            work("long", "echo long", Lane::Waits),
+            work("lock-zk: conformance", "echo long", Lane::Waits),
             work("b", "exit 0", Lane::Computes),
             work("gone", "kill -s KILL $$", Lane::Computes),
         ];
-        let times: Times = [("short", 1), ("long", 9), ("b", 9), ("gone", 1)]
-            .map(|(name, time)| (name.to_owned(), Duration::from_secs(time)))
-            .into();
-        let ran = run(all, 1, &times, &folder);
+        let ran = run(all, 1, &folder);
         let of = |lane: [&str; 2]| -> Vec<&Ran> {
             ran.iter().filter(|ran| lane.contains(&ran.name.as_str())).collect()
         };
-        let [long, short] = of(["long", "short"])[..] else { panic!("{ran:?}") };
-        assert_eq!((long.name.as_str(), &long.outcome), ("long", &Ok(())));
+        let [long, short] = of(["lock-zk: conformance", "short"])[..] else { panic!("{ran:?}") };
+        assert_eq!((long.name.as_str(), &long.outcome), ("lock-zk: conformance", &Ok(())));
         assert!(short.outcome.as_ref().is_err_and(|why| why.contains('3')), "{short:?}");
         let [b, gone] = of(["b", "gone"])[..] else { panic!("{ran:?}") };
         assert!(b.outcome.is_ok() && gone.name == "gone" && gone.outcome.is_err(), "{ran:?}");

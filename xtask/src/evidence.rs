@@ -17,6 +17,8 @@ const DOCUMENTS: [&str; 3] = ["docs/semantics.md", "docs/bug-classes.md", "docs/
 /// What stands around the list of the anchors before it.
 const BEGIN: &str = "<details><summary>Tested by</summary>";
 const END: &str = "</details>";
+/// The cases of the suite.
+const CASES: &str = "conformance/suite/src/cases";
 const MARK: &str = "// Proves: ";
 
 /// The tests of each anchor.
@@ -106,12 +108,16 @@ fn evidence() -> Result<Evidence, String> {
     let mut evidence = Evidence::new();
     // This package names anchors that are no evidence.
     for package in packages()?.into_iter().filter(|package| package.folder != "xtask") {
-        for folder in ["src", "tests"].map(|folder| root().join(&package.folder).join(folder)) {
-            let files = if folder.is_dir() { files_below(&folder, "rs")? } else { Vec::new() };
-            for file in files {
+        let folders = ["src", "tests"].map(|folder| root().join(&package.folder).join(folder));
+        for folder in folders.iter().filter(|folder| folder.is_dir()) {
+            for file in files_below(folder, "rs")? {
                 let text = read(&file)?;
-                let said = of_cases(&text, &file).into_iter().chain(of_others(&text, &file));
-                said.for_each(|(anchor, test)| drop(evidence.entry(anchor).or_default().insert(test)));
+                let said =
+                    if file.starts_with(root().join(CASES)) { of_cases(&text, &file) } else { Vec::new() };
+                let said = said.into_iter().chain(of_others(&text, &file));
+                for (anchor, test) in said {
+                    evidence.entry(anchor).or_default().insert(test);
+                }
             }
         }
     }
@@ -146,8 +152,8 @@ fn of_others(text: &str, file: &Path) -> Vec<(String, String)> {
     for (at, anchors) in
         lines.iter().enumerate().filter_map(|(at, line)| Some((at, line.strip_prefix(MARK)?)))
     {
-        let below = lines[at..].iter().take_while(|line| !line.is_empty() && !line.starts_with("//!"));
-        let test = match below.filter_map(|line| test(line)).next() {
+        let mut below = lines[at..].iter().take_while(|line| !line.is_empty() && !line.starts_with("//!"));
+        let test = match below.find_map(|line| test(line)) {
             Some(test) => format!("{place}::{test}"),
             None => {
                 ["/main", "/mod"].iter().find_map(|end| place.strip_suffix(end)).unwrap_or(&place).to_owned()

@@ -159,17 +159,10 @@ pub(crate) fn is_root() -> bool {
 #[cfg(test)]
 mod tests {
     use super::Machine;
-    use crate::catalogue::{MYSQL, POSTGRES, REDIS};
+    use crate::catalogue::{MYSQL, POSTGRES};
 
     fn machine(programs: &[&str], is_root: bool) -> Machine {
         Machine::with(|name| programs.contains(&name), is_root)
-    }
-
-    /// The words of the command that installs Redis.
-    fn words(machine: Machine) -> Vec<String> {
-        let command = machine.installation(&REDIS).unwrap().command;
-        let words = std::iter::once(command.get_program()).chain(command.get_args());
-        words.map(|word| word.to_str().unwrap().to_owned()).collect()
     }
 
     #[test]
@@ -193,19 +186,5 @@ mod tests {
         assert!(described.starts_with("debootstrap sid /") && described.ends_with("mysql-server-core"));
         assert_eq!(how(&["apt-get", "sudo"], false).unwrap_err(), "root, for chroot, and apt-get, or brew");
         assert_eq!(how(&["brew"], false).unwrap(), "brew install mysql");
-    }
-
-    #[test]
-    fn sudo_runs_the_very_script_that_root_runs() {
-        let root = words(machine(&["apt-get"], true));
-        assert_eq!(
-            words(machine(&["apt-get", "sudo"], false)),
-            [vec!["sudo".to_owned()], root.clone()].concat()
-        );
-        assert_eq!(
-            (&*root[0], &*root[1], &root[3..]),
-            ("sh", "-c", &["sh", "redis-server", "redis-server"].map(String::from)[..])
-        );
-        assert_eq!(words(machine(&["brew"], false)), ["brew", "install", "redis"]);
     }
 }

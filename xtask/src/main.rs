@@ -6,14 +6,12 @@ mod beside;
 #[path = "../../conformance/servers/src/catalogue.rs"]
 mod catalogue;
 mod ci;
-mod cost;
 mod deny;
 mod documents;
 #[allow(unreachable_pub, reason = "it is the suite's file, and public there")]
 #[path = "../../conformance/suite/src/environment.rs"]
 mod environment;
 mod evidence;
-mod excuses;
 mod foreign;
 mod git;
 mod install;
@@ -26,14 +24,12 @@ mod nightly;
 #[allow(unreachable_pub, reason = "the benchmark includes this file, too")]
 #[path = "../../bench/peers/catalogue.rs"]
 mod peers;
-mod publication;
 mod scratch;
 mod setup;
 mod steps;
 mod summary;
 mod targets;
 mod test;
-mod versions;
 mod workspace;
 
 use std::process::ExitCode;
@@ -51,13 +47,11 @@ Commands:
                  Run every test, on real servers too. Install servers that are missing, and
                  build drivers of other libraries' clients, after asking; with --yes without
                  asking. --quick runs the tests of memory, SQLite and Redis only.
-  nightly [--quick] [--yes]
+  nightly [--quick | --again NAME… | --status] [--yes]
                  Run all of that in its full size, and hundreds of thousands of histories of the
-                 simulation: hours, or 20 minutes with --quick, on two processors. Write the result
-                 and the date to docs/nightly.md.
-  nightly --again NAME… [--yes]
-                 Only the test programs and the families whose names contain NAME, such as
-                 \"lock-zk: conformance\" or \"simulation: lease\". Add the result to docs/nightly.md.
+                 simulation: hours, or 20 minutes with --quick, on two processors. --again runs only
+                 the test programs and families whose names contain NAME, such as
+                 \"simulation: lease\". --status prints how the last run ended.
   servers [--yes]
                  Install the servers that are missing, build the drivers, and do nothing else.
   peers [--yes]  Build the drivers of other libraries' locks in other languages, which only
@@ -66,18 +60,17 @@ Commands:
   api [--write]  Compare the public API of the libraries with the listings in docs/public-api. With
                  --write make the listings anew.
   docs           Write the lists of tests in docs/semantics.md, bug-classes.md and faults.md.
-  mutants [NAME…]
-                 Plant every bug of conformance/mutants, or those whose names contain NAME, in a
-                 copy, and see whether the simulation and the suite notice.
-  mutants --changed [--since REVISION]
-                 Only the bugs that the changes concern: on a branch the changes since it left
-                 main, on main those since the last commit.";
+  mutants [NAME… | --changed [--since REVISION]]
+                 Plant the bugs of conformance/mutants in a copy, and see whether their cases notice:
+                 all, those whose paths contain NAME, or those that the changes concern since a
+                 branch left main, or on main since the last commit.";
 
 /// What the command line asks for.
 #[derive(Debug, PartialEq, Eq)]
 enum Task {
     Test(Extent, Consent),
     Nightly(Extent, Consent),
+    Status,
     Servers(Consent),
     Peers(Consent),
     Ci,
@@ -92,6 +85,7 @@ fn main() -> ExitCode {
     match parse(&arguments.iter().map(String::as_str).collect::<Vec<_>>()) {
         Ok(Task::Test(extent, consent)) => test::run(&extent, consent),
         Ok(Task::Nightly(extent, consent)) => nightly::run(&extent, consent),
+        Ok(Task::Status) => nightly::status(),
         Ok(Task::Servers(consent)) => setup::run(consent),
         Ok(Task::Peers(consent)) => setup::run_peers(consent),
         Ok(Task::Ci) => ci::run(),
@@ -118,6 +112,7 @@ fn parse<'a>(arguments: &[&'a str]) -> Result<Task, &'a str> {
         ["servers", "--yes"] => Ok(Task::Servers(Consent::Given)),
         ["peers"] => Ok(Task::Peers(Consent::Asked)),
         ["peers", "--yes"] => Ok(Task::Peers(Consent::Given)),
+        ["nightly", "--status"] => Ok(Task::Status),
         ["nightly", "--again", names @ ..] => parse_again(names),
         ["nightly", flags @ ..] => parse_test(flags).map(|(extent, consent)| Task::Nightly(extent, consent)),
         ["ci"] => Ok(Task::Ci),
@@ -143,15 +138,13 @@ fn parse_test<'a>(flags: &[&'a str]) -> Result<(Extent, Consent), &'a str> {
 
 /// Reads the names of the programs that a nightly run repeats.
 fn parse_again<'a>(arguments: &[&'a str]) -> Result<Task, &'a str> {
-    let (flags, names): (Vec<_>, Vec<_>) = arguments.iter().copied().partition(|name| name.starts_with('-'));
-    if names.is_empty() {
-        return Err("--again");
-    }
-    let (extent, consent) = parse_test(&flags)?;
-    match extent {
-        Extent::Everything => {
+    let (flags, names): (Vec<&str>, Vec<&str>) =
+        arguments.iter().copied().partition(|name| name.starts_with('-'));
+    match (parse_test(&flags)?, names.is_empty()) {
+        ((Extent::Everything, consent), false) => {
             Ok(Task::Nightly(Extent::Programs(names.into_iter().map(str::to_owned).collect()), consent))
         }
+        (_, true) => Err("--again"),
         _ => Err("--quick"),
     }
 }
@@ -176,51 +169,44 @@ mod tests {
 
     #[test]
     fn commands_are_read() {
-        assert_eq!(parse(&["test"]), Ok(Task::Test(Extent::Everything, Consent::Asked)));
-        assert_eq!(parse(&["test", "--yes"]), Ok(Task::Test(Extent::Everything, Consent::Given)));
-        assert_eq!(parse(&["test", "--yes", "--quick"]), Ok(Task::Test(Extent::Quick, Consent::Given)));
-        assert_eq!(parse(&["servers", "--yes"]), Ok(Task::Servers(Consent::Given)));
-        assert_eq!(parse(&["peers"]), Ok(Task::Peers(Consent::Asked)));
-        assert_eq!(parse(&["nightly", "--yes"]), Ok(Task::Nightly(Extent::Everything, Consent::Given)));
-        assert_eq!(parse(&["nightly", "--quick"]), Ok(Task::Nightly(Extent::Quick, Consent::Asked)));
-        let again = Extent::Programs(vec!["lock-zk: conformance".to_owned()]);
-        let consent = Consent::Given;
-        assert_eq!(
-            parse(&["nightly", "--again", "lock-zk: conformance", "--yes"]),
-            Ok(Task::Nightly(again, consent))
-        );
-        assert_eq!(parse(&["nightly", "--again", "--yes"]), Err("--again"));
-        assert_eq!(parse(&["nightly", "--again", "zk", "--quick"]), Err("--quick"));
-        assert_eq!(parse(&["ci"]), Ok(Task::Ci));
-        assert_eq!(parse(&["api"]), Ok(Task::Api(Purpose::Compare)));
-        assert_eq!(parse(&["api", "--write"]), Ok(Task::Api(Purpose::Write)));
-        assert_eq!(parse(&[]), Ok(Task::Usage));
-    }
-
-    #[test]
-    fn planted_bugs_are_chosen() {
-        let chosen = |arguments: &[&str]| match parse(&[&["mutants"], arguments].concat()) {
-            Ok(Task::Docs) => evidence::write(),
-            Ok(Task::Mutants(choice)) => choice,
-            other => panic!("{other:?}"),
-        };
-        let named = |names: &[&str]| Choice::Named(names.iter().map(|name| (*name).to_owned()).collect());
-        assert_eq!(chosen(&[]), Choice::All);
-        assert_eq!(chosen(&["lock-redis/", "queue"]), named(&["lock-redis/", "queue"]));
-        assert_eq!(chosen(&["--changed"]), Choice::Changed(None));
-        let since = Choice::Changed(Some("v1".to_owned()));
-        assert_eq!(chosen(&["--changed", "--since", "v1"]), since);
-        assert_eq!(parse(&["mutants", "--changed", "--since"]), Err("--since"));
-        assert_eq!(parse(&["mutants", "queue", "--all"]), Err("--all"));
+        let named = |name: &str| vec![name.to_owned()];
+        for (typed, task) in [
+            ("test", Task::Test(Extent::Everything, Consent::Asked)),
+            ("test --yes --quick", Task::Test(Extent::Quick, Consent::Given)),
+            ("servers --yes", Task::Servers(Consent::Given)),
+            ("peers", Task::Peers(Consent::Asked)),
+            ("nightly --quick", Task::Nightly(Extent::Quick, Consent::Asked)),
+            (
+                "nightly --again lock-zk: --yes",
+                Task::Nightly(Extent::Programs(named("lock-zk:")), Consent::Given),
+            ),
+            ("nightly --status", Task::Status),
+            ("ci", Task::Ci),
+            ("api --write", Task::Api(Purpose::Write)),
+            ("docs", Task::Docs),
+            ("mutants", Task::Mutants(Choice::All)),
+            ("mutants lock-redis/", Task::Mutants(Choice::Named(named("lock-redis/")))),
+            ("mutants --changed", Task::Mutants(Choice::Changed(None))),
+            ("mutants --changed --since v1", Task::Mutants(Choice::Changed(Some("v1".to_owned())))),
+            ("", Task::Usage),
+        ] {
+            assert_eq!(parse(&typed.split_whitespace().collect::<Vec<_>>()), Ok(task), "{typed}");
+        }
     }
 
     #[test]
     fn what_makes_no_sense_is_refused_and_named() {
-        assert_eq!(parse(&["tset"]), Err("tset"));
-        assert_eq!(parse(&["test", "--no"]), Err("--no"));
-        assert_eq!(parse(&["servers", "mysql"]), Err("mysql"));
-        assert_eq!(parse(&["peers", "redsync"]), Err("redsync"));
-        assert_eq!(parse(&["ci", "--yes"]), Err("--yes"));
-        assert_eq!(parse(&["api", "--yes"]), Err("--yes"));
+        for (typed, wrong) in [
+            ("tset", "tset"),
+            ("test --no", "--no"),
+            ("nightly --again --yes", "--again"),
+            ("nightly --again zk --quick", "--quick"),
+            ("servers mysql", "mysql"),
+            ("ci --yes", "--yes"),
+            ("mutants --changed --since", "--since"),
+            ("mutants queue --all", "--all"),
+        ] {
+            assert_eq!(parse(&typed.split_whitespace().collect::<Vec<_>>()), Err(wrong), "{typed}");
+        }
     }
 }

@@ -57,9 +57,6 @@ struct Job {
 /// `cargo xtask servers`
 pub(crate) fn run(consent: Consent) -> ExitCode {
     let missing = Plan::everything(consent).carry_out();
-    for server in ALL.iter().filter(|server| lack(server).is_none()) {
-        println!("{}: there", server.name);
-    }
     missing.iter().for_each(|missing| println!("{missing}"));
     // Tests of the servers that are there run without clients and tools, too.
     let lacks_server = missing.iter().any(|missing| ALL.iter().any(|server| server.name == missing.name));
@@ -73,10 +70,6 @@ pub(crate) fn run_peers(consent: Consent) -> ExitCode {
         plan.offer_driver(peers::FOLDER, peer, consent);
     }
     let missing = plan.carry_out();
-    let is_missing = |name| missing.iter().any(|missing| missing.name == name);
-    for peer in peers::ALL.iter().filter(|peer| !is_missing(peer.name)) {
-        println!("{}: there", peer.name);
-    }
     missing.iter().for_each(|missing| println!("{missing}"));
     if missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -198,34 +191,23 @@ fn lacks(tool: &Tool) -> Option<String> {
     (!is_program(tool.program)).then(|| format!("there is no {}, for {}", tool.program, tool.wanted_for))
 }
 
+/// Returns whether the user has agreed, or says yes at the terminal; without a terminal, that is no.
 fn agreed(consent: Consent, question: &str) -> bool {
-    consent == Consent::Given || ask(question)
-}
-
-/// Returns whether the user at the terminal says yes; without a terminal, that is no.
-fn ask(question: &str) -> bool {
+    if consent == Consent::Given {
+        return true;
+    }
     if !io::stdin().is_terminal() {
         return false;
     }
     print!("{question} [y/N] ");
     let mut answer = String::new();
     let asked = io::stdout().flush().and_then(|()| io::stdin().read_line(&mut answer));
-    asked.is_ok() && is_yes(&answer)
-}
-
-fn is_yes(answer: &str) -> bool {
-    ["y", "yes"].contains(&answer.trim().to_lowercase().as_str())
+    asked.is_ok() && ["y", "yes"].contains(&answer.trim().to_lowercase().as_str())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Job, Missing, Plan, is_yes};
-
-    #[test]
-    fn only_a_yes_is_a_yes() {
-        assert!(is_yes("y\n") && is_yes(" Yes \r\n"));
-        assert!(!is_yes("\n") && !is_yes("") && !is_yes("no") && !is_yes("yy"));
-    }
+    use super::{Job, Missing, Plan};
 
     #[test]
     fn a_failed_job_is_missing_and_the_next_one_is_done() {

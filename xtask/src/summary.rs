@@ -9,8 +9,8 @@ use crate::setup::Missing;
 #[derive(Debug, Default)]
 pub(crate) struct Summary {
     servers: BTreeSet<String>,
-    /// Servers, clients and tools that were missing, with the reason. Each counts the tests that were not run for it.
-    absent: BTreeMap<String, Absent>,
+    /// Servers, clients and tools that were missing, with the reasons.
+    absent: BTreeMap<String, BTreeSet<String>>,
     /// By reason, and by place.
     not_run: BTreeMap<String, BTreeMap<String, BTreeSet<String>>>,
     /// Cases that failed, with the reason: the output of their test program is far above.
@@ -22,14 +22,6 @@ pub(crate) struct Summary {
     void: BTreeSet<String>,
 }
 
-/// Something that was missing.
-#[derive(Debug, Default)]
-struct Absent {
-    /// The reasons, from tests that needed it and from its installation.
-    reasons: BTreeSet<String>,
-    times: u32,
-}
-
 impl Summary {
     /// Reads the notes (see `record.rs` of the suite).
     pub(crate) fn read(notes: &str) -> Summary {
@@ -37,97 +29,80 @@ impl Summary {
         let notes = || notes.lines().filter_map(|line| line.split_once('\t'));
         for (_, text) in notes().filter(|(kind, _)| *kind == "absent") {
             let (name, why) = text.split_once(": ").unwrap_or((text, ""));
-            summary.absent.entry(name.to_owned()).or_default().reasons.insert(why.to_owned());
+            summary.absent.entry(name.to_owned()).or_default().insert(why.to_owned());
         }
         for (kind, text) in notes() {
             match kind {
-                "absent" => {}
-                "server" => drop(summary.servers.insert(text.to_owned())),
-                "excused" => drop(summary.excused.insert(text.to_owned())),
-                "void" => drop(summary.void.insert(text.to_owned())),
-                "failed" => drop(summary.failed.insert(text.to_owned())),
+                "absent" => false,
+                "server" => summary.servers.insert(text.to_owned()),
+                "excused" => summary.excused.insert(text.to_owned()),
+                "void" => summary.void.insert(text.to_owned()),
+                "failed" => summary.failed.insert(text.to_owned()),
+                // What is absent has a line of its own.
+                _ if summary.absent.values().flatten().any(|why| text.ends_with(why.as_str())) => false,
                 _ => summary.not_run(text),
-            }
+            };
         }
         summary
     }
 
-    fn not_run(&mut self, text: &str) {
-        let is_reason = |absent: &&mut Absent| absent.reasons.iter().any(|why| text.ends_with(why.as_str()));
-        match self.absent.values_mut().find(is_reason) {
-            Some(absent) => absent.times += 1,
-            None => {
-                let Unrun { place, case, reason } = Unrun::parse(text);
-                let places = self.not_run.entry(reason.to_owned()).or_default();
-                places.entry(place.to_owned()).or_default().extend(case.map(str::to_owned));
-            }
-        }
+    /// Reads a note of something that was not run: `place: case: reason`, or `place: reason`.
+    fn not_run(&mut self, text: &str) -> bool {
+        let (place, rest) = text.split_once(": ").unwrap_or(("", text));
+        let (case, reason) = match rest.split_once(": ") {
+            Some((case, reason)) if !case.contains(' ') => (Some(case.to_owned()), reason),
+            _ => (None, rest),
+        };
+        let cases = self.not_run.entry(reason.to_owned()).or_default().entry(place.to_owned()).or_default();
+        case.is_some_and(|case| cases.insert(case))
     }
 
-    /// Returns the cases that were excused: `server: topic::case`.
-    pub(crate) fn excused(&self) -> BTreeSet<String> {
-        let case = |text: &String| text.splitn(3, ": ").take(2).collect::<Vec<_>>().join(": ");
-        self.excused.iter().map(case).collect()
+    /// Returns how many cases were excused.
+    pub(crate) fn excused(&self) -> usize {
+        self.excused.len()
     }
 
     /// Adds something that was missing from the beginning.
     pub(crate) fn missing(&mut self, missing: &Missing) {
-        self.absent.entry(missing.name.to_owned()).or_default().reasons.insert(missing.why.clone());
+        self.absent.entry(missing.name.to_owned()).or_default().insert(missing.why.clone());
     }
 }
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "Servers that tests ran on:")?;
+        write!(f, "Servers that tests ran on:")?;
         if self.servers.is_empty() {
-            writeln!(f, "  none")?;
+            write!(f, "\n  none")?;
         }
-        for server in &self.servers {
-            writeln!(f, "  {server}")?;
-        }
+        self.servers.iter().try_for_each(|server| write!(f, "\n  {server}"))?;
         match self.not_run.is_empty() && self.absent.is_empty() {
-            true => write!(f, "Everything was run.")?,
-            false => write!(f, "Not run:")?,
+            true => write!(f, "\nEverything was run.")?,
+            false => write!(f, "\nNot run:")?,
         }
-        for (name, Absent { reasons, times }) in &self.absent {
+        for (name, reasons) in &self.absent {
             let says_more = |why: &String| reasons.iter().any(|other| other != why && other.starts_with(why));
             let reasons: Vec<&str> =
                 reasons.iter().filter(|why| !says_more(why)).map(String::as_str).collect();
             write!(f, "\n  {name}: {}", reasons.join("; "))?;
-            if *times > 0 {
-                write!(f, " (suites and tests: {times})")?;
-            }
         }
         for (reason, places) in &self.not_run {
             let places: Vec<String> = places.iter().map(|(place, cases)| listed(place, cases)).collect();
             write!(f, "\n  {reason}: {}", places.join("; "))?;
         }
-        list(
-            f,
-            "Excused, because the machine stood still; then they passed three times by themselves:",
-            &self.excused,
-        )?;
-        list(f, "Repeated, because the fault that they are about had not happened:", &self.void)?;
-        list(f, "Failed cases:", &self.failed)
-    }
-}
-
-/// A note of something that was not run: `place: case: reason`, or `place: reason`.
-struct Unrun<'a> {
-    place: &'a str,
-    case: Option<&'a str>,
-    reason: &'a str,
-}
-
-impl<'a> Unrun<'a> {
-    fn parse(text: &'a str) -> Unrun<'a> {
-        let Some((place, rest)) = text.split_once(": ") else {
-            return Unrun { place: "", case: None, reason: text };
-        };
-        match rest.split_once(": ") {
-            Some((case, reason)) if !case.contains(' ') => Unrun { place, case: Some(case), reason },
-            _ => Unrun { place, case: None, reason: rest },
+        let excused = "Excused, because the machine stood still; then they passed three times by themselves:";
+        let void = "Repeated, because the fault that they are about had not happened:";
+        for (heading, texts) in
+            [(excused, &self.excused), (void, &self.void), ("Failed cases:", &self.failed)]
+        {
+            if !texts.is_empty() {
+                write!(
+                    f,
+                    "\n{heading}\n  {}",
+                    texts.iter().map(String::as_str).collect::<Vec<_>>().join("\n  ")
+                )?;
+            }
         }
+        Ok(())
     }
 }
 
@@ -138,17 +113,6 @@ fn listed(place: &str, cases: &BTreeSet<String>) -> String {
         1..=3 => format!("{place} ({})", cases.iter().map(String::as_str).collect::<Vec<_>>().join(", ")),
         many => format!("{place} ({many} cases)"),
     }
-}
-
-/// Writes the texts under a heading; nothing if there are no texts.
-fn list(f: &mut fmt::Formatter<'_>, heading: &str, texts: &BTreeSet<String>) -> fmt::Result {
-    for (nth, text) in texts.iter().enumerate() {
-        if nth == 0 {
-            write!(f, "\n{heading}")?;
-        }
-        write!(f, "\n  {text}")?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -165,7 +129,7 @@ mod tests {
         assert_eq!(summary.to_string(), said);
         assert_eq!(Summary::read("").to_string(), "Servers that tests ran on:\n  none\nEverything was run.");
         let summary = Summary::read("failed\tb: c\nvoid\td: e\nexcused\tredis 7: f::g: too late by 1s: h\n");
-        assert_eq!(summary.excused().into_iter().collect::<Vec<_>>(), ["redis 7: f::g"]);
+        assert_eq!(summary.excused(), 1);
         let said = summary.to_string();
         let end = "Excused, because the machine stood still; then they passed three times by themselves:\n  \
                    redis 7: f::g: too late by 1s: h\n\
@@ -194,11 +158,7 @@ mod tests {
         summary.missing(&Missing { name: "mongodb", why: "that takes pip".to_owned() });
         let said = summary.to_string();
         let table = said.split_once("Not run:\n").map_or("", |(_, table)| table);
-        let lines = [
-            "  kazoo: no python3",
-            "  mongodb: no mongod; that takes pip (suites and tests: 2)",
-            "  no way: redis (a::b)",
-        ];
+        let lines = ["  kazoo: no python3", "  mongodb: no mongod; that takes pip", "  no way: redis (a::b)"];
         assert_eq!(table, lines.join("\n"));
     }
 }

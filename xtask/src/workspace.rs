@@ -10,7 +10,7 @@ pub(crate) struct Package {
     pub(crate) folder: String,
     pub(crate) name: String,
     /// Without `default`.
-    pub(crate) features: Vec<Feature>,
+    pub(crate) features: Vec<String>,
 }
 
 impl Package {
@@ -19,15 +19,6 @@ impl Package {
         let folder = self.folder.as_str();
         folder.starts_with("lock-") && !["lock-core", "lock-cli"].contains(&folder)
     }
-}
-
-/// A feature as its manifest lists it.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Feature {
-    pub(crate) name: String,
-    /// The rest of its line: `["dep:lock-sql", "lock-sql/mysql"]`, or `{ package = "lock-zk", optional = true }` of an
-    /// optional dependency that is a feature.
-    pub(crate) turns_on: String,
 }
 
 /// Returns the workspace's folder.
@@ -112,7 +103,7 @@ pub(crate) fn package_name(manifest: &str) -> Option<&str> {
 
 /// Returns the features that a manifest lists, and those that are optional dependencies: as in cargo, each that no
 /// feature turns on by `dep:`.
-fn features(manifest: &str) -> Vec<Feature> {
+fn features(manifest: &str) -> Vec<String> {
     let listed: Vec<_> = section(manifest, "[features]").collect();
     let is_listed = |name: &str| {
         let named = format!("\"dep:{name}\"");
@@ -121,7 +112,7 @@ fn features(manifest: &str) -> Vec<Feature> {
     let optional = section(manifest, "[dependencies]").filter(|(_, terms)| terms.contains("optional = true"));
     let dependencies = optional.filter(|(name, _)| !is_listed(name));
     let all = listed.iter().copied().chain(dependencies).filter(|(name, _)| *name != "default");
-    all.map(|(name, turns_on)| Feature { name: name.to_owned(), turns_on: turns_on.to_owned() }).collect()
+    all.map(|(name, _)| name.to_owned()).collect()
 }
 
 /// Returns the lines of a section: what is before the `=`, and what is behind it.
@@ -135,7 +126,7 @@ fn section<'a>(manifest: &'a str, title: &'static str) -> impl Iterator<Item = (
 
 #[cfg(test)]
 mod tests {
-    use super::{Package, describes_package, features, folders, members, package_name, packages};
+    use super::*;
 
     const MANIFEST: &str = r#"
 [package]
@@ -154,56 +145,22 @@ z = { package = "two", optional = true }
 "#;
 
     #[test]
-    fn cargo_is_not_told_which_package_xtask_is() {
-        assert!(describes_package("CARGO_MANIFEST_DIR") && describes_package("CARGO_PKG_NAME"));
-        assert!(!describes_package("CARGO_TARGET_DIR") && !describes_package("CARGO"));
-    }
-
-    #[test]
-    fn backends_are_known_by_their_folder() {
-        let package =
-            |folder: &str| Package { folder: folder.to_owned(), name: "x".to_owned(), features: Vec::new() };
-        let backend = |folder: &&str| package(folder).is_backend();
-        let folders = [
-            "lock-core",
-            "lock-memory",
-            "lock-redis",
-            "lock-cli",
-            "onelock",
-            "conformance/suite",
-            "bench",
-            "xtask",
-        ];
-        assert_eq!(folders.into_iter().filter(backend).collect::<Vec<_>>(), ["lock-memory", "lock-redis"]);
-    }
-
-    #[test]
-    fn features_are_read() {
-        let features = features(MANIFEST);
-        let read: Vec<_> = features.iter().map(|f| (f.name.as_str(), f.turns_on.as_str())).collect();
-        let dependency = ("z", "{ package = \"two\", optional = true }");
-        assert_eq!(read, [("a", "[\"dep:x\"]"), ("b", "[]"), dependency], "x is turned on by its name");
+    fn features_and_members_are_read() {
+        assert_eq!(features(MANIFEST), ["a", "b", "z"], "x is turned on by its name");
         assert_eq!(package_name(MANIFEST), Some("one"));
-    }
-
-    #[test]
-    fn members_are_read() {
         let manifest = "[workspace]\nmembers = [\n  \"a\",\n  \"b/c\",\n]\nexclude = [\"d\"]\n";
         assert_eq!(members(manifest).collect::<Vec<_>>(), ["a", "b/c"]);
-        assert_eq!(folders("b/c").unwrap(), ["b/c"]);
         assert_eq!(folders("lock-c*").unwrap(), ["lock-cli", "lock-core"]);
     }
 
     #[test]
     fn this_workspace_is_read() {
         let packages = packages().unwrap();
+        let backends: Vec<_> =
+            packages.iter().filter(|package| package.is_backend()).map(|it| &*it.folder).collect();
+        assert!(backends.contains(&"lock-redis") && !backends.contains(&"lock-core"), "{backends:?}");
         let facade = packages.iter().find(|package| package.name == "onelock").unwrap();
-        let turns_on = |feature: &str| {
-            let feature = facade.features.iter().find(|known| known.name == feature);
-            feature.map(|feature| feature.turns_on.as_str()).unwrap_or_default()
-        };
-        assert!(turns_on("memory").contains("lock-memory") && turns_on("sqlite").contains("dep:lock-sql"));
-        assert!(!facade.features.iter().any(|feature| feature.name == "lock-sql"));
+        assert!(facade.features.iter().any(|feature| feature == "redis"));
         assert!(packages.iter().any(|package| package.name == "xtask" && package.features.is_empty()));
     }
 }

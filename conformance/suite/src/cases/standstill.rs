@@ -11,7 +11,7 @@ use crate::timing::{Returned, until, within};
 pub(crate) const CASES: &[Case] = &[case!(
     calls_end_while_the_clients_runtime_stands_still,
     promise = "runtime-stands-still",
-    classes = [B20]
+    classes = [B11, B20]
 )];
 
 /// A client that holds a lock, and its runtime, which no thread drives.
