@@ -9,12 +9,12 @@
 #   COPY --from=lock /lock /usr/local/bin/lock
 
 FROM rust:1.95-alpine AS build
-# Headers and a C compiler, for ring and SQLite.
-RUN apk add --no-cache build-base
+# Headers and a C compiler, for ring and SQLite; protoc and its files, for etcd.
+RUN apk add --no-cache build-base protobuf-dev
 WORKDIR /onelock
 COPY . .
 # On Alpine, Rust links C's library statically.
-RUN cargo build --locked --profile dist --package lock-cli
+RUN cargo build --locked --profile dist --package lock-cli --features etcd
 
 FROM scratch
 COPY --from=build /onelock/target/dist/lock /lock

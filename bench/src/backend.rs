@@ -1,6 +1,6 @@
 //! Which kind of server a URL leads to.
 
-use lock_core::driver::Location;
+use lock_core::toolkit::Location;
 
 use crate::Outcome;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lock_core::driver::Location;
+use lock_core::toolkit::Location;
 
 /// Returns `name` with the parameters of the URL: `redis layout=redisson`. Of a URL that has a secret parameter, no
 /// parameter is shown: an `&` in the secret may look like the next one.

@@ -1,6 +1,6 @@
 //! Keeps the secrets of a URL out of the report.
 
-use lock_core::driver::Location;
+use lock_core::toolkit::Location;
 
 /// The parts of a URL that no text of the report may show.
 pub(crate) struct Secrets(Vec<String>);

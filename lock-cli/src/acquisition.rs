@@ -6,7 +6,7 @@ mod reach;
 
 use std::time::Duration;
 
-use onelock::driver::HumanDuration;
+use lock_core::toolkit::HumanDuration;
 use onelock::{Client, Clock, ErrorKind, Guard, Instant, Lock, Name, Options};
 
 pub(crate) use self::notice::Notice;

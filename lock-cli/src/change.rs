@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use onelock::driver::HumanDuration;
+use lock_core::toolkit::HumanDuration;
 use onelock::{Entry, Label, Options, Revoked, When};
 
 use crate::args::{Break, Init, Schema};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use onelock::driver::HumanDuration;
+use lock_core::toolkit::HumanDuration;
 use onelock::{Entry, Inspection, Level, Lists, Options};
 use serde_json::{Value, json};
 

@@ -6,7 +6,7 @@ pub(crate) mod release;
 
 use std::time::Duration;
 
-use onelock::driver::HumanDuration;
+use lock_core::toolkit::HumanDuration;
 use onelock::{Client, Clock, Guard, Instant, Label, Lock, LockBuilder, LossReason, Options, Period};
 
 use self::hold::{Asked, Hold};

@@ -71,7 +71,7 @@ impl Client {
     /// Inside async code.
     #[track_caller]
     pub fn blocking_check(&self) -> Result<Vec<Finding>> {
-        self.home.wait_for(self.check())
+        self.runtime.wait_for(self.check())
     }
 
     /// Does the same as [`Client::list`], for threads without async.
@@ -85,7 +85,7 @@ impl Client {
     /// Inside async code.
     #[track_caller]
     pub fn blocking_list(&self, beginning: &str) -> Result<Vec<(Name, Inspection)>> {
-        self.home.wait_for(self.list(beginning))
+        self.runtime.wait_for(self.list(beginning))
     }
 
     /// Does the same as [`Client::init`], for threads without async.
@@ -99,7 +99,7 @@ impl Client {
     /// Inside async code.
     #[track_caller]
     pub fn blocking_init(&self) -> Result<String> {
-        self.home.wait_for(self.init())
+        self.runtime.wait_for(self.init())
     }
 
     /// Does the same as [`Client::shutdown`], for threads without async.
@@ -109,7 +109,7 @@ impl Client {
     /// Inside async code.
     #[track_caller]
     pub fn blocking_shutdown(&self, limit: Duration) -> usize {
-        self.home.wait_for(self.shutdown(limit))
+        self.runtime.wait_for(self.shutdown(limit))
     }
 }
 
@@ -127,7 +127,7 @@ impl Lock {
     /// Inside async code.
     #[track_caller]
     pub fn blocking_acquire(&self) -> Result<Guard> {
-        self.home().wait_for(self.acquire())
+        self.runtime().wait_for(self.acquire())
     }
 
     /// Does the same as [`Lock::try_acquire`], for threads without async.
@@ -141,7 +141,7 @@ impl Lock {
     /// Inside async code.
     #[track_caller]
     pub fn blocking_try_acquire(&self) -> Result<Option<Guard>> {
-        self.home().wait_for(self.try_acquire())
+        self.runtime().wait_for(self.try_acquire())
     }
 
     /// Acquires the lock, runs `work` on this thread, and releases the lock.
@@ -190,7 +190,7 @@ impl Lock {
     /// Inside async code.
     #[track_caller]
     pub fn blocking_inspect(&self) -> Result<Inspection> {
-        self.home().wait_for(self.inspect())
+        self.runtime().wait_for(self.inspect())
     }
 
     /// Does the same as [`Lock::revoke`], for threads without async.
@@ -204,7 +204,7 @@ impl Lock {
     /// Inside async code.
     #[track_caller]
     pub fn blocking_revoke(&self, holder: &OwnerBytes, when: When) -> Result<Revoked> {
-        self.home().wait_for(self.revoke(holder, when))
+        self.runtime().wait_for(self.revoke(holder, when))
     }
 }
 
@@ -227,7 +227,7 @@ impl Guard {
     #[track_caller]
     pub fn blocking_lost(&self, limit: Duration) -> Option<LossReason> {
         let clock = self.clock();
-        self.home().wait_for(clock.until(clock.now() + limit, self.lost()))
+        self.runtime().wait_for(clock.until(clock.now() + limit, self.lost()))
     }
 
     /// Does the same as [`Guard::renew`], for threads without async.
@@ -241,7 +241,7 @@ impl Guard {
     /// Inside async code.
     #[track_caller]
     pub fn blocking_renew(&self, ttl: Duration) -> Result<Duration> {
-        self.home().wait_for(self.renew(ttl))
+        self.runtime().wait_for(self.renew(ttl))
     }
 
     /// Does the same as [`Guard::release`], for threads without async.
@@ -251,8 +251,8 @@ impl Guard {
     /// Inside async code.
     #[track_caller]
     pub fn blocking_release(self) -> Ending {
-        let home = self.home().clone();
-        home.wait_for(self.release())
+        let runtime = self.runtime().clone();
+        runtime.wait_for(self.release())
     }
 }
 
@@ -270,7 +270,7 @@ impl MultiLock {
     /// Inside async code.
     #[track_caller]
     pub fn blocking_acquire(&self) -> Result<MultiGuard> {
-        self.first().home().wait_for(self.acquire())
+        self.first().runtime().wait_for(self.acquire())
     }
 
     /// Does the same as [`MultiLock::try_acquire`], for threads without async.
@@ -284,7 +284,7 @@ impl MultiLock {
     /// Inside async code.
     #[track_caller]
     pub fn blocking_try_acquire(&self) -> Result<Option<MultiGuard>> {
-        self.first().home().wait_for(self.try_acquire())
+        self.first().runtime().wait_for(self.try_acquire())
     }
 
     /// Acquires all locks, runs `work` on this thread, and releases them. See [`Lock::blocking_run`].
@@ -320,7 +320,7 @@ impl MultiGuard {
     pub fn blocking_lost(&self, limit: Duration) -> Option<(&Name, LossReason)> {
         let first = self.first();
         let clock = first.clock();
-        first.home().wait_for(clock.until(clock.now() + limit, self.lost()))
+        first.runtime().wait_for(clock.until(clock.now() + limit, self.lost()))
     }
 
     /// Does the same as [`MultiGuard::renew`], for threads without async.
@@ -334,7 +334,7 @@ impl MultiGuard {
     /// Inside async code.
     #[track_caller]
     pub fn blocking_renew(&self, ttl: Duration) -> Result<Duration> {
-        self.first().home().wait_for(self.renew(ttl))
+        self.first().runtime().wait_for(self.renew(ttl))
     }
 
     /// Does the same as [`MultiGuard::release`], for threads without async.
@@ -344,7 +344,7 @@ impl MultiGuard {
     /// Inside async code.
     #[track_caller]
     pub fn blocking_release(self) -> Ending {
-        let home = self.first().home().clone();
-        home.wait_for(self.release())
+        let runtime = self.first().runtime().clone();
+        runtime.wait_for(self.release())
     }
 }

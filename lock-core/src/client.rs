@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use crate::acquisition::Shared;
 use crate::clock::Clock;
 use crate::driver::{Driver, Finding, Info, Inspection};
 use crate::error::{ErrorKind, Result};
 use crate::events::Events;
-use crate::home::{Home, SuspendWatch};
-use crate::life::Shared;
 use crate::local_queue::LocalQueues;
 use crate::lock::DEFAULT_TTL;
 use crate::lock::builder::LockBuilder;
@@ -20,6 +19,7 @@ use crate::name::Name;
 use crate::options::Options;
 use crate::owner::Label;
 use crate::process::Shares;
+use crate::runtime::{RuntimeHandle, SuspendWatch};
 
 /// A connection to a lock server. Cheap to clone.
 ///
@@ -38,13 +38,13 @@ use crate::process::Shares;
 #[derive(Clone)]
 pub struct Client {
     pub(crate) shared: Shares<Shared>,
-    pub(crate) home: Shares<Home>,
+    pub(crate) runtime: Shares<RuntimeHandle>,
 }
 
 impl Client {
     /// Starts to build a lock with this name. The builder sets its terms.
     pub fn lock(&self, name: impl Into<String>) -> LockBuilder {
-        LockBuilder::new(self.shared.clone(), self.home.clone(), name.into())
+        LockBuilder::new(self.shared.clone(), self.runtime.clone(), name.into())
     }
 
     /// Returns what the backend guarantees and can do, as found on the connected server.
@@ -67,7 +67,7 @@ impl Client {
         let driver = self.shared.driver.clone();
         let patience = self.shared.patience_for(DEFAULT_TTL);
         let check = async move { driver.check(patience).await };
-        let outcome = self.home.run(&self.shared.clock, patience, check).await;
+        let outcome = self.runtime.run(&self.shared.clock, patience, check).await;
         outcome.map_err(|e| self.shared.at("check", None, e))
     }
 
@@ -90,7 +90,7 @@ impl Client {
         let (driver, beginning) = (self.shared.driver.clone(), beginning.to_owned());
         let patience = self.shared.patience_for(DEFAULT_TTL);
         let list = async move { driver.names(&beginning, patience).await };
-        let names = self.home.run(&self.shared.clock, patience, list).await;
+        let names = self.runtime.run(&self.shared.clock, patience, list).await;
         let names: BTreeSet<Name> = names.map_err(|e| self.shared.at("list", None, e))?.into_iter().collect();
         let (found, mut locks) = (names.len(), Vec::new());
         for (read, name) in names.into_iter().enumerate() {
@@ -125,7 +125,7 @@ impl Client {
         let driver = self.shared.driver.clone();
         let patience = self.shared.patience_for(DEFAULT_TTL);
         let init = async move { driver.init(patience).await };
-        let outcome = self.home.run(&self.shared.clock, patience, init).await;
+        let outcome = self.runtime.run(&self.shared.clock, patience, init).await;
         outcome.map_err(|e| self.shared.at("init", None, e))
     }
 
@@ -139,15 +139,15 @@ impl Client {
     ///
     /// Cancel safe: called again, it goes on waiting.
     pub async fn shutdown(&self, limit: Duration) -> usize {
-        let task_count = self.home.task_count();
-        if self.home.is_inherited() {
+        let task_count = self.runtime.task_count();
+        if self.runtime.is_inherited() {
             // In a fork no task brings it down, and waking the parent's claims could wait for a thread of the parent.
             return task_count.count();
         }
         self.shared.close();
         let clock = &self.shared.clock;
         let empty = clock.until(clock.now() + limit, task_count.wait_until_empty());
-        let _: std::result::Result<_, _> = self.home.here(empty).await;
+        let _: std::result::Result<_, _> = self.runtime.here(empty).await;
         task_count.count()
     }
 
@@ -169,9 +169,9 @@ impl Client {
     pub fn new(driver: impl Driver) -> Result<Client> {
         let options = Options::default();
         let clock = options.the_clock();
-        let home = Home::current(&clock)?;
-        let clock = clock.with_queue(home.handle());
-        Ok(Client::start(Arc::new(driver), options, home, clock))
+        let runtime = RuntimeHandle::current(&clock)?;
+        let clock = clock.with_queue(runtime.handle());
+        Ok(Client::start(Arc::new(driver), options, runtime, clock))
     }
 
     /// Returns the default options, to set others and open a client with them.
@@ -179,25 +179,30 @@ impl Client {
         Options::default()
     }
 
-    pub(crate) fn start(driver: Arc<dyn Driver>, options: Options, home: Home, clock: Clock) -> Client {
+    pub(crate) fn start(
+        driver: Arc<dyn Driver>,
+        options: Options,
+        runtime: RuntimeHandle,
+        clock: Clock,
+    ) -> Client {
         let Options { random, label, patience, observer, .. } = options;
         let info_when_opened = driver.info();
         let events = Arc::new(Events::new(info_when_opened.backend, observer, &clock));
-        let task_count = home.task_count().clone();
+        let task_count = runtime.task_count().clone();
         let shared = Shared {
             driver,
             info_when_opened,
             local_queues: Arc::new(LocalQueues::new(clock.clone())),
-            suspend_watch: SuspendWatch::start(home.handle(), task_count, clock.clone(), events.clone()),
+            suspend_watch: SuspendWatch::start(runtime.handle(), task_count, clock.clone(), events.clone()),
             clock,
             random,
             events,
             label: label.unwrap_or_else(Label::of_this_process),
-            process: home.process(),
+            process: runtime.process(),
             patience,
             closing: watch::Sender::new(false),
         };
-        Client { shared: Shares::new(shared), home: Shares::new(home) }
+        Client { shared: Shares::new(shared), runtime: Shares::new(runtime) }
     }
 }
 
@@ -207,8 +212,8 @@ impl fmt::Debug for Client {
         let info = self.info();
         let mut shown = f.debug_struct("Client");
         shown.field("backend", &info.backend).field("server", &info.server).field("identity", &info.identity);
-        if !self.home.is_inherited() {
-            shown.field("claims", &self.home.task_count().count());
+        if !self.runtime.is_inherited() {
+            shown.field("claims", &self.runtime.task_count().count());
             shown.field("queues", &self.shared.local_queues.count());
         }
         shown.finish_non_exhaustive()

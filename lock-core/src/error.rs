@@ -78,7 +78,7 @@ pub enum Effect {
 ///         println!("the holder's lease ends in {:?}", holder.expires_in);
 ///     }
 ///     if error.is_transient() {
-///         println!("the same call may succeed later");
+///         println!("the same call may take_over later");
 ///     }
 /// }
 /// # Ok(()) }
@@ -217,7 +217,7 @@ impl Error {
         self.0.kind
     }
 
-    /// Returns whether the same call may succeed later without any change by the caller.
+    /// Returns whether the same call may take_over later without any change by the caller.
     pub fn is_transient(&self) -> bool {
         matches!(self.0.kind, ErrorKind::Unavailable { .. })
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// # use lock_core as onelock;
 /// use std::time::Duration;
 ///
-/// use onelock::driver::HumanDuration;
+/// use lock_core::toolkit::HumanDuration;
 ///
 /// assert_eq!(HumanDuration(Duration::from_secs(5400)).to_string(), "1 h 30 min");
 /// ```

@@ -5,12 +5,13 @@
 //! [`Lock::acquire`] waits for the lock and returns a [`Guard`]. The lock is renewed in the background while the guard
 //! lives, and released when the guard is dropped.
 //!
-//! This page has what users of locks need. What backends need is in the module [`driver`]: they implement
-//! [`driver::Driver`] and [`driver::Claim`]. What is promised is written in
+//! This page has what users of locks need. Backends implement [`driver::Driver`] and [`driver::Claim`]; [`toolkit`] has tools
+//! for that. What is promised is written in
 //! [the semantics](https://github.com/onelock/onelock/blob/main/docs/semantics.md).
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod acquisition;
 mod backoff;
 mod client;
 mod clock;
@@ -21,11 +22,8 @@ mod error;
 mod events;
 mod fence;
 mod guard;
-mod home;
 mod human_duration;
-mod life;
 mod local_queue;
-mod location;
 mod lock;
 mod multi;
 mod name;
@@ -39,7 +37,9 @@ mod periodic;
 mod process;
 mod random;
 mod reentrant;
+mod runtime;
 mod token;
+pub mod toolkit;
 #[cfg(test)]
 mod wakes;
 
@@ -56,7 +56,6 @@ pub use error::{Effect, Error, ErrorKind, Result};
 pub use events::{Event, Observer, Refusal};
 pub use fence::{Fence, Stale};
 pub use guard::Guard;
-pub use location::parse_duration;
 pub use lock::builder::LockBuilder;
 pub use lock::{DEFAULT_TTL, Lock};
 pub use multi::{MultiGuard, MultiLock};
@@ -68,6 +67,7 @@ pub use periodic::{PeriodicGuard, PeriodicLock};
 pub use random::Random;
 pub use reentrant::Reentrant;
 pub use token::FencingToken;
+pub use toolkit::parse_duration;
 
 /// Compiles the code of this crate's README together with the documentation's examples.
 #[cfg(doctest)]

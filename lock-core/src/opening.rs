@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::acquisition::LONGEST_PATIENCE;
 use crate::backoff;
 use crate::client::Client;
 use crate::clock::{Clock, Instant};
 use crate::driver::{Context, Driver};
 use crate::error::{Effect, Error, Result};
-use crate::home::Home;
 use crate::human_duration::HumanDuration;
-use crate::life::LONGEST_PATIENCE;
 use crate::options::{Options, RunsOn};
 use crate::random::Random;
+use crate::runtime::RuntimeHandle;
 
 /// No server answers in less time.
 const LEAST_PATIENCE: Duration = Duration::from_millis(1);
@@ -50,26 +50,26 @@ impl Options {
             )));
         }
         let clock = self.the_clock();
-        let home = match self.runs_on {
-            RunsOn::CallersRuntime => Home::current(&clock)?,
-            RunsOn::OwnThread => Home::dedicated(clock.clone())?,
+        let runtime = match self.runs_on {
+            RunsOn::CallersRuntime => RuntimeHandle::current(&clock)?,
+            RunsOn::OwnThread => RuntimeHandle::dedicated(clock.clone())?,
         };
-        let clock = clock.with_queue(home.handle());
+        let clock = clock.with_queue(runtime.handle());
         let patience = self.patience.unwrap_or(LONGEST_PATIENCE);
         let mut tries = Tries::begin(&clock, &self.random, self.connect_wait);
         let driver = loop {
             let context = Context { clock: clock.clone(), random: self.random.clone(), patience };
             // Boxed: a driver's own futures nest deeply, and a program that can open several backends would not compile
             // without the box (the compiler limits the depth of types).
-            let error = match home.run(&clock, patience, Box::pin(connect(context))).await {
+            let error = match runtime.run(&clock, patience, Box::pin(connect(context))).await {
                 Ok(driver) => break driver,
                 Err(error) => error,
             };
             let pause = tries.failed(error).map_err(|e| e.at(backend, server, "connect", None))?;
-            let paused = home.here(clock.sleep(pause)).await;
-            paused.map_err(|why| home.unanswered(why, Effect::NotApplied))?;
+            let paused = runtime.here(clock.sleep(pause)).await;
+            paused.map_err(|why| runtime.unanswered(why, Effect::NotApplied))?;
         };
-        Ok(Client::start(Arc::new(driver), self, home, clock))
+        Ok(Client::start(Arc::new(driver), self, runtime, clock))
     }
 }
 

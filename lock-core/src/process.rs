@@ -67,7 +67,7 @@ impl Process {
 /// ```
 /// use std::sync::Mutex;
 ///
-/// use lock_core::driver::PerProcess;
+/// use lock_core::toolkit::PerProcess;
 ///
 /// static OPEN: PerProcess<Mutex<Vec<String>>> = PerProcess::new();
 ///

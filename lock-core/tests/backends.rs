@@ -9,9 +9,10 @@ mod scripted;
 use std::time::Duration;
 
 use lock_core::driver::{
-    Busy, Call, Context, Fair, Fencing, Grant, Hub, Info, Inspection, Lease, Mode, Prefix, Queueing,
-    RESERVED_SUFFIX, Request, Revocation, Wakes, When,
+    Busy, Context, Fair, Fencing, Grant, Info, Inspection, Lease, Mode, Queueing, Request, Revocation, Wakes,
+    When,
 };
+use lock_core::toolkit::{Call, Hub, Prefix, RESERVED_SUFFIX};
 use lock_core::{Clock, Effect, Entry, ErrorKind, FencingToken, Label, Name, Owner, OwnerBytes, Random};
 use scripted::{Script, client, granted, held, ms, pass, released};
 

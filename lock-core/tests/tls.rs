@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use lock_core::ErrorKind;
-use lock_core::driver::check_tls_provider;
+use lock_core::toolkit::check_tls_provider;
 use rustls::crypto::{aws_lc_rs, ring};
 
 #[test]

@@ -11,7 +11,8 @@ use std::future::ready;
 use std::io;
 use std::time::Duration;
 
-use lock_core::driver::{Context, Location, Prefix, RandomSource};
+use lock_core::driver::Context;
+use lock_core::toolkit::{Location, Prefix, RandomSource};
 use lock_core::{
     Client, Clock, DEFAULT_TTL, Effect, Entry, Error, ErrorKind, Fair, Fence, Fencing, FencingToken, Finding,
     Instant, Label, Lease, Level, MAX_LABEL, MAX_NAME, MAX_PREFIX, Name, Options, Owner, OwnerBytes, Random,

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_client::{Compare, CompareOp, StatusResponse, Txn, TxnOp};
-use lock_core::driver::{Call, Finding, Level};
+use lock_core::driver::{Finding, Level};
+use lock_core::toolkit::Call;
 use lock_core::{Error, ErrorKind, Label, Name, Owner, Result};
 use tokio::sync::Notify;
 

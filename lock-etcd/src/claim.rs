@@ -9,9 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{
-    Attempt, Call, Claim, LossReason, Queueing, Release, Renewal, Request, Watched, whole_seconds,
-};
+use lock_core::driver::{Attempt, Claim, LossReason, Queueing, Release, Renewal, Request, Watched};
+use lock_core::toolkit::{Call, whole_seconds};
 use lock_core::{Effect, Error, Instant, Result};
 use tokio::sync::Notify;
 

@@ -8,7 +8,7 @@ use etcd_client::{
     ConnectOptions, Error as EtcdError, GetOptions, GetResponse, LeaseGrantOptions, LeaseGrantResponse,
     LeaseStatus, LeaseTimeToLiveResponse, ResponseHeader, StatusResponse, Txn, TxnResponse,
 };
-use lock_core::driver::{Call, Slot};
+use lock_core::toolkit::{Call, SharedConnection};
 use lock_core::{Clock, Effect, Error, Result};
 use tokio::sync::watch;
 
@@ -17,7 +17,7 @@ use crate::link::{Link, Members};
 
 /// The cluster, reached through the member that answered last.
 pub(crate) struct Cluster {
-    slot: Slot<Members>,
+    slot: SharedConnection<Members>,
     pub(crate) clock: Clock,
     /// Counts how many links were given up.
     links: watch::Sender<u64>,
@@ -35,7 +35,7 @@ impl Cluster {
         patience: Duration,
     ) -> Cluster {
         Cluster {
-            slot: Slot::new(Members::new(endpoints, connecting, patience)),
+            slot: SharedConnection::new(Members::new(endpoints, connecting, patience)),
             clock,
             links: watch::Sender::new(0),
             term: watch::Sender::new(0),

@@ -6,10 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use etcd_client::StatusResponse;
-use lock_core::driver::{
-    Call, Claim, CommonParameters, Context, Driver, Finding, Inspection, Opening, Request, Revocation,
-    Revoked, When, whole_seconds,
-};
+use lock_core::driver::{Claim, Context, Driver, Finding, Inspection, Request, Revocation, Revoked, When};
+use lock_core::toolkit::{Call, CommonParameters, Opening, whole_seconds};
 use lock_core::{Clock, Error, Info, Name, Result};
 
 use crate::answers::{StoredKey, Window};

@@ -6,7 +6,7 @@ use std::error::Error as StdError;
 use std::io;
 
 use etcd_client::Error as EtcdError;
-use lock_core::driver::certificate_advice;
+use lock_core::toolkit::certificate_advice;
 use lock_core::{Effect, Error};
 use tonic::{Code, ConnectError};
 

@@ -3,7 +3,7 @@
 //!
 //! After a gap it wakes every claim that watches: a waiter looks again, and a holder asks for a proof.
 //!
-//! This is not a [`lock_core::driver::Feed`], because its watches differ in kind from subscriptions. Each claim has a
+//! This is not a [`lock_core::toolkit::Feed`], because its watches differ in kind from subscriptions. Each claim has a
 //! watch of its own, on one key and from a revision or twice from now on, under a number that is used once. Events and
 //! the confirmations of all watches come on one stream, so no watch can be made while the stream is not read. And the
 //! stream belongs to the link that all calls use, and ends with it.
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_client::{EventType, WatchOptions, WatchResponse};
-use lock_core::driver::Call;
+use lock_core::toolkit::Call;
 use lock_core::{Clock, Instant, Random};
 use tokio::sync::{mpsc, watch};
 

@@ -2,7 +2,7 @@
 //! measures them as its lower limit. Not for users: they change whenever the keys change.
 
 use etcd_client::{Txn, TxnResponse};
-use lock_core::driver::Prefix;
+use lock_core::toolkit::Prefix;
 use lock_core::{Label, Name, Owner, Random, Result};
 
 use crate::keys::{Layout, Own};

@@ -6,7 +6,7 @@
 
 use etcd_client::GetOptions;
 use futures_util::future::try_join_all;
-use lock_core::driver::Call;
+use lock_core::toolkit::Call;
 use lock_core::{Error, ErrorKind, Result};
 
 use crate::answers::{StoredKey, Window};

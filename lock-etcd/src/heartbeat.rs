@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use lock_core::driver::{Call, Process};
+use lock_core::toolkit::{Call, Process};
 use lock_core::{Clock, Instant};
 
 use self::stream::{KeepAliveStream, Kept};

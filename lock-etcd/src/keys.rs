@@ -8,7 +8,8 @@
 
 use std::sync::Arc;
 
-use lock_core::driver::{Entry, Prefix};
+use lock_core::driver::Entry;
+use lock_core::toolkit::Prefix;
 use lock_core::{FencingToken, Label, Name, Owner, OwnerBytes, Random};
 
 use crate::answers::StoredKey;

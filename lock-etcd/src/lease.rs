@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lock_core::driver::Call;
+use lock_core::toolkit::Call;
 use lock_core::{Error, Instant, Random, Result};
 
 use crate::cluster::{Cluster, RequestError};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use etcd_client::{Client, ConnectOptions};
-use lock_core::driver::{Call, Connect};
+use lock_core::toolkit::{Call, Connect};
 use lock_core::{Clock, Effect, Instant, Result};
 
 use crate::errors;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lock_core::Instant;
-use lock_core::driver::{self, Keepable};
+use lock_core::toolkit::{self, Keepable};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
@@ -99,7 +99,7 @@ struct Part {
 }
 
 /// A claim's membership in a session. It ends when dropped.
-pub(crate) type Membership = driver::Membership<Session>;
+pub(crate) type Membership = toolkit::Membership<Session>;
 
 impl Session {
     /// Creates a session whose lease was granted, and had been requested at `asked`.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lock_core::driver::{self, Call, Joining, Process};
+use lock_core::toolkit::{self, Call, Joining, Process};
 use lock_core::{Clock, Effect, Error, Random, Result};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
@@ -29,7 +29,7 @@ pub(crate) struct Sessions {
     process: Process,
     /// The runtime on which heartbeats run.
     runtime: Handle,
-    open: driver::Sessions<Session>,
+    open: toolkit::Sessions<Session>,
     /// The requested grants that were not answered, by ttl in seconds. Only the call that opens a session uses them.
     unanswered: Mutex<HashMap<i64, Grant>>,
 }
@@ -48,7 +48,7 @@ impl Sessions {
             random,
             process,
             runtime: Handle::current(),
-            open: driver::Sessions::new(process),
+            open: toolkit::Sessions::new(process),
             unanswered: Mutex::default(),
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use etcd_client::ConnectOptions;
-use lock_core::driver::{CommonParameters, Host, HumanDuration, Location, Login, Opening, Prefix};
+use lock_core::toolkit::{CommonParameters, Host, HumanDuration, Location, Login, Opening, Prefix};
 use lock_core::{Client, Error, Options, Result};
 
 use crate::driver::EtcdDriver;

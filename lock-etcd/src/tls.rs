@@ -2,13 +2,13 @@
 
 use etcd_client::ConnectOptions;
 use lock_core::Result;
-use lock_core::driver::Location;
+use lock_core::toolkit::Location;
 
 /// Takes `?ca=`, `?cert=` and `?key=` of an `etcds://` URL.
 #[cfg(feature = "tls")]
 pub(crate) fn take_certificates(url: &mut Location, connecting: ConnectOptions) -> Result<ConnectOptions> {
     use etcd_client::{Certificate, Identity, TlsOptions};
-    use lock_core::driver::{CertificateNames, Certificates, ClientCertificate};
+    use lock_core::toolkit::{CertificateNames, Certificates, ClientCertificate};
 
     let Certificates { ca, client, .. } = url.take_certificates(&CertificateNames::default())?;
     let tls = match ca {

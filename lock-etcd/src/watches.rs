@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lock_core::driver::Call;
+use lock_core::toolkit::Call;
 use lock_core::{Clock, Effect, Error, Result};
 use tokio::sync::{Notify, mpsc, oneshot};
 

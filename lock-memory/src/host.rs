@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use lock_core::driver::Prefix;
+use lock_core::toolkit::Prefix;
 use lock_core::{Clock, Owner, Random};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;

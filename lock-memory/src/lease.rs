@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Busy, Call, Claim, Driver, Fencing, Finding, Grant, Hub, Inspection, Lease, Level, Lists,
-    Predecessor, Prefix, Release, Renewal, Request, Revocation, Revoked, Subscription, Succession,
-    Successions, UnixTime, Wakes, Watched, Watchers,
+    Attempt, Busy, Claim, Driver, Fencing, Finding, Grant, Inspection, Lease, Level, Lists, Predecessor,
+    Release, Renewal, Request, Revocation, Revoked, UnixTime, Wakes, Watched,
 };
+use lock_core::driver::{Takeover, Takeovers};
+use lock_core::toolkit::{Call, Hub, Prefix, Subscription, Watchers};
 use lock_core::{Clock, Effect, Error, Info, Name, Result};
 
 use crate::server::Key;
@@ -88,7 +89,7 @@ fn info(server: &str) -> Info {
     );
     info.wakes = Wakes::Pushed;
     info.lists = Lists::Held;
-    info.successions = Successions::InOneRequest;
+    info.takeovers = Takeovers::InOneRequest;
     info.clock = "the process's own, which is not set from outside";
     info.data_loss =
         "everything is lost with the process, holders included; a new process's tokens are higher than the \
@@ -243,7 +244,7 @@ impl Claim for LeaseClaim {
         Err(too_late())
     }
 
-    async fn succeed(&mut self, predecessor: &Predecessor) -> Result<Succession> {
+    async fn take_over(&mut self, predecessor: &Predecessor) -> Result<Takeover> {
         let call = &self.call();
         for _ in 0..2 {
             let deadline = self.server.deadline(call).await?;
@@ -253,9 +254,9 @@ impl Claim for LeaseClaim {
             match self.server.ask(call, request).await? {
                 Answer::Succeeded { token, left, others } => {
                     let grant = Grant::new(token, left);
-                    return Ok(Succession::Granted { grant, others: Some(others) });
+                    return Ok(Takeover::Granted { grant, others: Some(others) });
                 }
-                Answer::NotHeld => return Ok(Succession::NotHeld),
+                Answer::NotHeld => return Ok(Takeover::NotHeld),
                 Answer::Refused => {}
                 other => return Err(unexpected(&other)),
             }

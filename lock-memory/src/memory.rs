@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::driver::{Context, Prefix, Revoked, Row, When};
+use lock_core::driver::{Context, Revoked, When};
+use lock_core::toolkit::{Prefix, Row};
 use lock_core::{Client, Clock, Label, Options, Owner, Random, Result};
 
 use crate::host::{Counters, Cut, Host};

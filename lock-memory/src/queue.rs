@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Busy, Call, Claim, Driver, Fair, Fencing, Finding, Grant, Inspection, Lease, Level, Lists,
-    Prefix, Release, Renewal, Request, Revocation, Revoked, Subscription, Wakes, Watched,
+    Attempt, Busy, Claim, Driver, Fair, Fencing, Finding, Grant, Inspection, Lease, Level, Lists, Release,
+    Renewal, Request, Revocation, Revoked, Wakes, Watched,
 };
+use lock_core::toolkit::{Call, Prefix, Subscription};
 use lock_core::{Clock, Effect, Error, FencingToken, Info, Instant, LossReason, Name, Result};
 use tokio::runtime::Handle;
 

@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{
-    Audience, Call, Connect, Context, Feed, Fencing, Lease, Missed, Notice, Prefix, Read, RegisterDriver,
-    Registers, Replaced, Row, Source, SourceError, Stored, Subscription, Wakes,
+use lock_core::driver::{Context, Fencing, Lease, Wakes};
+use lock_core::toolkit::{
+    Audience, Call, Connect, Feed, Missed, Notice, Prefix, Read, RegisterDriver, Registers, Replaced, Row,
+    Source, SourceError, Stored, Subscription,
 };
 use lock_core::{Info, Name, Owner, Result};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use lock_core::driver::{Location, PerProcess};
+use lock_core::toolkit::{Location, PerProcess};
 use lock_core::{Client, Error, Options, Result};
 
 use crate::host::Cut;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use lock_core::driver::{self, Call, Hub, Joining, Keepable, Process};
+use lock_core::toolkit::{self, Call, Hub, Joining, Keepable, Process};
 use lock_core::{Effect, Error, Instant, Result};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -23,11 +23,11 @@ pub(crate) struct Sessions {
     pub(crate) hub: Hub,
     /// Where the heartbeats run.
     runtime: Handle,
-    open: driver::Sessions<Session>,
+    open: toolkit::Sessions<Session>,
 }
 
 /// A claim's membership in a session. It ends when this is dropped.
-pub(crate) type Membership = driver::Membership<Session>;
+pub(crate) type Membership = toolkit::Membership<Session>;
 
 /// A session that the server has opened.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl Sessions {
             Pushed::Push(Moved(owner)) => woken.wake(&owner.to_string()),
             Pushed::Gap => woken.wake_all(),
         }));
-        let open = driver::Sessions::new(Process::this());
+        let open = toolkit::Sessions::new(Process::this());
         Sessions { connection: Arc::new(connection), hub, runtime, open }
     }
 

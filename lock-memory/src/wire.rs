@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{self, Call, UnixTime};
+use lock_core::driver::UnixTime;
+use lock_core::toolkit::{self, Call};
 use lock_core::{Clock, Effect, Error, Result};
 
 use crate::server::Server;
@@ -56,7 +57,7 @@ pub(crate) struct Connection<S: Server> {
     wire: Arc<dyn Wire<S>>,
     clock: Clock,
     /// What the answers have told about the server's clock; nothing before the first one.
-    heard: Mutex<Option<driver::ServerClock>>,
+    heard: Mutex<Option<toolkit::ServerClock>>,
 }
 
 impl<S: Server> Connection<S> {
@@ -113,10 +114,10 @@ impl<S: Server> Connection<S> {
     /// Takes note of the server's time from an answer that has arrived this moment.
     fn hear(&self, now: ServerTime) {
         let (told, heard) = (i64::try_from(now.as_micros()).unwrap_or(i64::MAX), self.clock.now());
-        self.heard().get_or_insert_with(|| driver::ServerClock::new(told, heard)).hear(told, heard);
+        self.heard().get_or_insert_with(|| toolkit::ServerClock::new(told, heard)).hear(told, heard);
     }
 
-    fn heard(&self) -> MutexGuard<'_, Option<driver::ServerClock>> {
+    fn heard(&self) -> MutexGuard<'_, Option<toolkit::ServerClock>> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

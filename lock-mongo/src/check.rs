@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::driver::{Call, Finding, Level};
+use lock_core::driver::{Finding, Level};
+use lock_core::toolkit::Call;
 use lock_core::{ErrorKind, Name, Owner, Result};
 use mongodb::bson::{DateTime, doc};
 

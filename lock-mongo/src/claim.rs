@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Busy, Call, Claim, Grant, LossReason, Predecessor, Queueing, Release, Renewal, Request,
-    Succession, UnixTime, Watched, whole_millis,
+    Attempt, Busy, Claim, Grant, LossReason, Predecessor, Queueing, Release, Renewal, Request, Takeover,
+    UnixTime, Watched,
 };
+use lock_core::toolkit::{Call, whole_millis};
 use lock_core::{Effect, Error, Owner, Result};
 use mongodb::bson::{Bson, DateTime, doc};
 use mongodb::options::ReturnDocument;
@@ -96,26 +97,26 @@ impl MongoClaim {
     }
 
     /// Asks for the lock in the place of `predecessor`. Sends it once more as [`grant`](Self::grant) does.
-    async fn replace(&mut self, call: &Call, predecessor: &Owner) -> Result<Succession> {
+    async fn replace(&mut self, call: &Call, predecessor: &Owner) -> Result<Takeover> {
         let of = statements::bytes(predecessor.as_bytes());
         for _ in 0..2 {
             let deadline = self.deadline(call).await?;
             let (label, ttl) = (self.request.label.as_str(), whole_millis(self.request.ttl));
-            let succession = Write {
+            let takeover = Write {
                 filter: doc! { "_id": self.key(), "owner": &of },
-                pipeline: statements::succession(&self.owner(), label, ttl, deadline),
+                pipeline: statements::takeover(&self.owner(), label, ttl, deadline),
                 if_missing: IfMissing::Skip,
                 answer: ReturnDocument::After,
             };
-            let Some(record) = self.server.write(call, &mut self.session, succession).await? else {
-                return Ok(Succession::NotHeld);
+            let Some(record) = self.server.write(call, &mut self.session, takeover).await? else {
+                return Ok(Takeover::NotHeld);
             };
             match (record.left(), record.token) {
                 (left, Some(token)) if record.is_of(&self.request.owner) => {
                     let grant = Grant::new(token, left.unwrap_or_default());
-                    return Ok(Succession::Granted { grant, others: Some(record.is_waited_for()) });
+                    return Ok(Takeover::Granted { grant, others: Some(record.is_waited_for()) });
                 }
-                (None, _) => return Ok(Succession::NotHeld),
+                (None, _) => return Ok(Takeover::NotHeld),
                 (Some(_), _) if call.left().is_zero() => break,
                 (Some(_), _) => {}
             }
@@ -188,7 +189,7 @@ impl Claim for MongoClaim {
         }
     }
 
-    async fn succeed(&mut self, predecessor: &Predecessor) -> Result<Succession> {
+    async fn take_over(&mut self, predecessor: &Predecessor) -> Result<Takeover> {
         let call = &Call::begin(&self.request.clock, self.request.patience);
         self.replace(call, &predecessor.owner).await
     }

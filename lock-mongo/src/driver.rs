@@ -4,10 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{
-    Call, Claim, CommonParameters, Context, Driver, Finding, Inspection, Opening, Request, Revocation,
-    Revoked, When,
-};
+use lock_core::driver::{Claim, Context, Driver, Finding, Inspection, Request, Revocation, Revoked, When};
+use lock_core::toolkit::{Call, CommonParameters, Opening};
 use lock_core::{Info, Name, Result};
 use mongodb::bson::doc;
 use mongodb::options::ReturnDocument;

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use lock_core::driver::certificate_advice;
+use lock_core::toolkit::certificate_advice;
 use lock_core::{Effect, Error};
 use mongodb::error::{
     Error as MongoError, ErrorKind, NO_WRITES_PERFORMED, RETRYABLE_WRITE_ERROR, WriteFailure,

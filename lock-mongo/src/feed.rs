@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{
-    Audience, Context, HumanDuration, Missed, Notice, Prefix, Source, SourceError, Wakes, detached,
-};
+use lock_core::driver::{Context, Wakes};
+use lock_core::toolkit::{Audience, HumanDuration, Missed, Notice, Prefix, Source, SourceError, detached};
 use lock_core::{Clock, Instant};
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::change_stream::ChangeStream;

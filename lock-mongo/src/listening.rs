@@ -1,6 +1,6 @@
 //! What a claim listens to: releases of the lock that it waits for, or the revoke of the lock that it holds.
 
-use lock_core::driver::{Standing, Subscription};
+use lock_core::toolkit::{QueuePosition, Subscription};
 
 /// What a claim hears.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ impl Listening {
     /// since its last attempt. An attempt for another reason asks at once: a look must not hide a free lock for ever.
     pub(crate) fn quarters_in_front(&mut self) -> u32 {
         let woken = self.subscription.as_ref().filter(|_| std::mem::take(&mut self.was_woken));
-        woken.and_then(Subscription::standing).map_or(0, Standing::quarters_in_front)
+        woken.and_then(Subscription::standing).map_or(0, QueuePosition::quarters_in_front)
     }
 
     /// Ends at the grant: a holder that listens would take a wake-up that a waiter of this process needs.

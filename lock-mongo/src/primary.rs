@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lock_core::driver::{Call, Drift, ServerClock};
+use lock_core::toolkit::{Call, Drift, ServerClock};
 use lock_core::{Clock, Error, Instant, Result};
 use mongodb::ServerType;
 use mongodb::bson::{DateTime, Document};

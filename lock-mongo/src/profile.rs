@@ -4,7 +4,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use lock_core::Info;
-use lock_core::driver::{Fencing, Lease, Lists, Prefix, Successions, Wakes};
+use lock_core::driver::{Fencing, Lease, Lists, Takeovers, Wakes};
+use lock_core::toolkit::Prefix;
 
 use crate::link::Place;
 use crate::statements::KEPT;
@@ -115,7 +116,7 @@ fn describe(server: String, kind: Option<Kind>, streams_refused: bool) -> Info {
     let mut info = Info::new("mongodb", server, fencing, Lease::Lock, MIN_TTL..=MAX_TTL);
     info.wakes = if pushed { Wakes::Pushed } else { Wakes::Polled };
     info.lists = Lists::Held;
-    info.successions = Successions::InOneRequest;
+    info.takeovers = Takeovers::InOneRequest;
     info.clock = CLOCK;
     info.data_loss = data_loss.to_owned();
     info.requests_per_hand_over = 2;

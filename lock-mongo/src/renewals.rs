@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::Result;
-use lock_core::driver::{Call, HeldKey, Renews, Request, whole_millis};
+use lock_core::driver::Request;
+use lock_core::toolkit::{Call, HeldKey, Renews, whole_millis};
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::error::ErrorKind;
 use mongodb::options::ReturnDocument;

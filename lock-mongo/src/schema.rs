@@ -6,7 +6,7 @@
 use std::error::Error as _;
 use std::time::Duration;
 
-use lock_core::driver::{Call, detached};
+use lock_core::toolkit::{Call, detached};
 use lock_core::{Error, ErrorKind, Result};
 use mongodb::IndexModel;
 use mongodb::bson::doc;

@@ -4,7 +4,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lock_core::driver::{Call, Context, FirstUse, Prefix, Renewals, detached, whole_millis};
+use lock_core::driver::Context;
+use lock_core::toolkit::{Call, FirstUse, Prefix, Renewals, detached, whole_millis};
 use lock_core::{Clock, Effect, Error, Name, Random, Result};
 use mongodb::bson::{Binary, Bson, Document, RawDocument, doc};
 use mongodb::options::{ClientOptions, FindOneAndUpdateOptions, ReturnDocument};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::driver::{CommonParameters, Opening, Prefix, detached};
+use lock_core::toolkit::{CommonParameters, Opening, Prefix, detached};
 use lock_core::{Client, Clock, Error, Options, Result};
 use mongodb::options::{ClientOptions, ConnectionString, HostInfo, ServerAddress};
 

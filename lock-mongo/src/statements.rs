@@ -35,9 +35,9 @@ pub(crate) fn attempt(me: &Bson, label: &str, ttl: i64, deadline: DateTime) -> V
     vec![doc! { "$replaceWith": { "$cond": [is_late, "$$ROOT", in_time] } }, forget()]
 }
 
-/// Returns a succession's pipeline, for a document of which the predecessor is the owner. It puts `me` in the place of the
+/// Returns a takeover's pipeline, for a document of which the predecessor is the owner. It puts `me` in the place of the
 /// predecessor, if that has the lock and the `deadline` is not over. The waiters' mark stays.
-pub(crate) fn succession(me: &Bson, label: &str, ttl: i64, deadline: DateTime) -> Vec<Document> {
+pub(crate) fn takeover(me: &Bson, label: &str, ttl: i64, deadline: DateTime) -> Vec<Document> {
     let succeeds = doc! { "$and": [is_live(), { "$lte": ["$$NOW", deadline] }] };
     vec![doc! { "$replaceWith": { "$cond": [succeeds, taken(me, label, ttl), "$$ROOT"] } }, forget()]
 }

@@ -1,6 +1,6 @@
 //! TLS: the roots to trust, and the client's certificate, in PEM files.
 
-use lock_core::driver::{Location, PemBlock, PemFile};
+use lock_core::toolkit::{Location, PemBlock, PemFile};
 use lock_core::{Error, Result};
 use mongodb::options::{ConnectionString, Tls, TlsOptions};
 

@@ -1,6 +1,6 @@
 //! A URL has parameters of this library and those of the `mongodb` crate.
 
-use lock_core::driver::Location;
+use lock_core::toolkit::Location;
 use lock_core::{Error, Result};
 use mongodb::error::Error as MongoError;
 use mongodb::options::{Acknowledgment, ConnectionString};

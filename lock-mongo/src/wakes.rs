@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use lock_core::driver::{Call, Context, Feed, Prefix, Subscription};
+use lock_core::driver::Context;
+use lock_core::toolkit::{Call, Feed, Prefix, Subscription};
 use lock_core::{Error, Name, Owner, Result};
 
 use crate::feed::{AllLocks, Streams};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future;
-use lock_core::driver::{Gathered, Gathering, whole_millis};
+use lock_core::toolkit::{Batch, Batcher, whole_millis};
 use lock_core::{Clock, Effect, Error, Instant, Result};
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Pipeline, RedisError, RedisResult, Value};
@@ -25,7 +25,7 @@ pub(crate) struct AcknowledgedCalls {
     wanted: NonZeroU8,
     /// How many replicas were attached when the connection was opened, if the server told.
     attached: Option<u32>,
-    queue: Gathering<Queued>,
+    queue: Batcher<Queued>,
     /// Held while calls are sent, until it is known which replicas have what they wrote.
     turn: Mutex<()>,
 }
@@ -117,7 +117,7 @@ impl AcknowledgedCalls {
         // It waits for none, and is answered at once.
         let tried: RedisResult<Value> = redis::cmd("WAIT").arg(0).arg(1).query_async(&mut connection).await;
         tried.map_err(|e| without_wait(wanted, e))?;
-        let (clock, queue, turn) = (clock.clone(), Gathering::default(), Mutex::default());
+        let (clock, queue, turn) = (clock.clone(), Batcher::default(), Mutex::default());
         Ok(Arc::new(AcknowledgedCalls { connection, clock, wanted, attached, queue, turn }))
     }
 
@@ -172,7 +172,7 @@ impl AcknowledgedCalls {
     }
 
     /// Sends the calls that have come until those before them are done, and still wait for an answer.
-    async fn send_all(self: Arc<Self>, gathered: Gathered<Queued>) {
+    async fn send_all(self: Arc<Self>, gathered: Batch<Queued>) {
         let _turn = self.turn.lock().await;
         let mut calls = gathered.all().await;
         calls.retain(|call| !call.reply.is_closed());

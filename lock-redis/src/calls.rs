@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use lock_core::driver::{Gathered, Gathering};
+use lock_core::toolkit::{Batch, Batcher};
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ErrorKind, Pipeline, RedisError, RedisResult, Value};
 use tokio::sync::oneshot;
@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 pub(crate) struct Calls {
     connection: MultiplexedConnection,
     under_way: AtomicUsize,
-    queue: Gathering<Queued>,
+    queue: Batcher<Queued>,
 }
 
 /// How requests reach a member of a cluster.
@@ -47,7 +47,7 @@ const FEW: usize = 2;
 
 impl Calls {
     pub(crate) fn new(connection: MultiplexedConnection) -> Arc<Calls> {
-        Arc::new(Calls { connection, under_way: AtomicUsize::new(0), queue: Gathering::default() })
+        Arc::new(Calls { connection, under_way: AtomicUsize::new(0), queue: Batcher::default() })
     }
 
     /// Sends a command and waits for the answer. An error that the server answered is an error here.
@@ -77,7 +77,7 @@ impl Calls {
     }
 
     /// Sends the queued commands.
-    async fn flush(self: Arc<Self>, gathered: Gathered<Queued>) {
+    async fn flush(self: Arc<Self>, gathered: Batch<Queued>) {
         let mut batch = redis::pipe();
         batch.ignore_errors();
         let mut replies = Vec::new();

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::driver::{Call, Finding, Level};
+use lock_core::driver::{Finding, Level};
+use lock_core::toolkit::Call;
 use lock_core::{Error, ErrorKind, Name, Owner, Random, Result};
 use redis::{Cmd, Value};
 

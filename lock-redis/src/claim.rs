@@ -2,16 +2,16 @@
 
 mod attempt;
 mod holding;
-mod succession;
+mod takeover;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Call, Claim, Grant, Predecessor, Release, Renewal, Request, Succession, UnixTime, Watched,
-    whole_millis,
+    Attempt, Claim, Grant, Predecessor, Release, Renewal, Request, Takeover, UnixTime, Watched,
 };
+use lock_core::toolkit::{Call, whole_millis};
 use lock_core::{Effect, Error, FencingToken, Instant, Result};
 use redis::Cmd;
 
@@ -172,7 +172,7 @@ impl Claim for RedisClaim {
         self.attempt_within(&call).await
     }
 
-    async fn succeed(&mut self, predecessor: &Predecessor) -> Result<Succession> {
+    async fn take_over(&mut self, predecessor: &Predecessor) -> Result<Takeover> {
         let call = self.call();
         self.succeed_within(&call, predecessor).await
     }

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Call, Claim, Context, Driver, Finding, Inspection, Lists, Opening, Request, Revocation, Revoked, When,
+    Claim, Context, Driver, Finding, Inspection, Lists, Request, Revocation, Revoked, When,
 };
+use lock_core::toolkit::{Call, Opening};
 use lock_core::{Error, Info, Name, Result};
 use redis::Value;
 

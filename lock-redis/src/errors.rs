@@ -1,4 +1,4 @@
-//! Maps redis' errors: may the request have been carried out, can the same request succeed later, what is to be done.
+//! Maps redis' errors: may the request have been carried out, can the same request take_over later, what is to be done.
 
 use lock_core::{Effect, Error};
 use redis::RedisError;
@@ -246,7 +246,7 @@ fn tls_trouble(error: &RedisError) -> Option<String> {
     let io = cause.downcast_ref::<std::io::Error>()?;
     let tls = io.get_ref()?.downcast_ref::<rustls::Error>()?;
     let said = tls.to_string();
-    let advice = lock_core::driver::certificate_advice(&said);
+    let advice = lock_core::toolkit::certificate_advice(&said);
     Some(format!("the TLS handshake failed: {said}{advice}; see the URL's ca, cert and key"))
 }
 

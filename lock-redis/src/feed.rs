@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use lock_core::Name;
-use lock_core::driver::{Audience, Context, Missed, Notice, Slot, Source, SourceError, Wakes};
+use lock_core::driver::{Context, Wakes};
+use lock_core::toolkit::{Audience, Missed, Notice, SharedConnection, Source, SourceError};
 use redis::RedisError;
 
 use crate::delivery::Delivery;
@@ -120,7 +121,7 @@ pub(crate) struct Connection {
 impl Channels {
     pub(crate) fn new(
         finder: Arc<Finder>,
-        links: Arc<Slot<Connector>>,
+        links: Arc<SharedConnection<Connector>>,
         profile: Arc<Profile>,
         client_digits: Arc<str>,
         context: &Context,

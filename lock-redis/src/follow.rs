@@ -4,7 +4,8 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use lock_core::driver::{Call, Context, Slot, SourceError};
+use lock_core::driver::Context;
+use lock_core::toolkit::{Call, SharedConnection, SourceError};
 use lock_core::{Clock, Error};
 use redis::RedisError;
 use tokio::sync::watch;
@@ -25,7 +26,7 @@ const NO_SERVER: &str = "";
 pub(crate) struct Follower {
     finder: Arc<Finder>,
     /// The connection for requests, which has asked the server for its role.
-    links: Arc<Slot<Connector>>,
+    links: Arc<SharedConnection<Connector>>,
     clock: Clock,
     patience: Duration,
 }
@@ -40,7 +41,11 @@ pub(crate) struct Followed {
 }
 
 impl Follower {
-    pub(crate) fn new(finder: Arc<Finder>, links: Arc<Slot<Connector>>, context: &Context) -> Follower {
+    pub(crate) fn new(
+        finder: Arc<Finder>,
+        links: Arc<SharedConnection<Connector>>,
+        context: &Context,
+    ) -> Follower {
         Follower { finder, links, clock: context.clock.clone(), patience: context.patience }
     }
 

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use lock_core::driver::{Entry, HumanDuration, Queueing, Request, whole_millis};
+use lock_core::driver::{Entry, Queueing, Request};
+use lock_core::toolkit::{HumanDuration, whole_millis};
 use lock_core::{Error, Label, Owner, Result};
 use redis::Cmd;
 

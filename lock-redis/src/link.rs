@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Call, Connect, Drift, ServerClock};
+use lock_core::toolkit::{Call, Connect, Drift, ServerClock};
 use lock_core::{Clock, Effect, Error, Instant, Result};
 use redis::aio::MultiplexedConnection;
 use redis::{
@@ -212,7 +212,7 @@ impl Link {
 #[cfg(feature = "tls")]
 pub(crate) fn check_tls(client: &Client) -> Result<()> {
     match client.get_connection_info().addr() {
-        ConnectionAddr::TcpTls { .. } => lock_core::driver::check_tls_provider(),
+        ConnectionAddr::TcpTls { .. } => lock_core::toolkit::check_tls_provider(),
         _ => Ok(()),
     }
 }

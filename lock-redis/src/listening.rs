@@ -1,7 +1,8 @@
 //! What a claim listens to.
 
 use lock_core::Name;
-use lock_core::driver::{Call, Feed, Request, Standing, Subscription};
+use lock_core::driver::Request;
+use lock_core::toolkit::{Call, Feed, QueuePosition, Subscription};
 use lock_core::{Effect, Error, Result};
 
 use crate::feed::{Channels, Topic};
@@ -69,7 +70,7 @@ impl Listening {
 
     /// Returns how many quarters of all waiters have waited for longer than this one, as far as the last release tells.
     pub(crate) fn quarters_in_front(&self) -> u32 {
-        self.all.standing().map_or(0, Standing::quarters_in_front)
+        self.all.standing().map_or(0, QueuePosition::quarters_in_front)
     }
 }
 

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use lock_core::driver::{Call, Context, Finding, Level, Prefix, Subscription};
+use lock_core::driver::{Context, Finding, Level};
+use lock_core::toolkit::{Call, Prefix, Subscription};
 use lock_core::{Error, Instant, Label, Name, Owner, Result};
 use redis::{Cmd, Value};
 
@@ -22,6 +23,10 @@ use crate::{check, scripts, value};
 pub use crate::scripts::Script;
 pub use crate::side::Kind;
 
+/// The part of a script that reads the server's time, and keys of which another program may have made something else.
+pub const READING: &str = include_str!("scripts/reading.lua");
+/// The part of a script that ends late attempts and mints tokens. Runs after [`READING`].
+pub const MINT: &str = include_str!("scripts/mint.lua");
 /// Shows the holder, the time left, and the token of a lock. These four are the scripts of a lock on one server, used
 /// where a node needs the same.
 pub static INSPECT: &Script = &scripts::OWN.inspect;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::Info;
-use lock_core::driver::{CurrentInfo, Fair, Fencing, Lease, Lists, Successions, Wakes};
+use lock_core::driver::{Fair, Fencing, Lease, Lists, Takeovers, Wakes};
+use lock_core::toolkit::CurrentInfo;
 
 use crate::facts::{Facts, Standing};
 use crate::layout::Layout;
@@ -128,11 +129,11 @@ fn describe(server: String, promises: Promises, facts: &Facts, wakes: Wakes) -> 
         (Layout::RedissonFenced, _) | (_, Successor::ReplicaOfAMember) => Lists::Nothing,
         (Layout::Own | Layout::Fair(_) | Layout::Redisson, _) => Lists::Held,
     };
-    info.successions = match promises.acks {
+    info.takeovers = match promises.acks {
         // The release is not waited for, and the grant is.
-        Some(_) => Successions::ByRelease,
-        None if layout.scripts().succeed.is_some() => Successions::InOneRequest,
-        None => Successions::ByRelease,
+        Some(_) => Takeovers::ByRelease,
+        None if layout.scripts().take_over.is_some() => Takeovers::InOneRequest,
+        None => Takeovers::ByRelease,
     };
     info.clock = CLOCK;
     info.data_loss = format!(

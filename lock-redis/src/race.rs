@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use lock_core::driver::Call;
+use lock_core::toolkit::Call;
 
 /// The longest time for which a way may be silent before the next one is tried beside it: what RFC 8305 recommends for
 /// the addresses of one host.

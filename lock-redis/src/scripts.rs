@@ -8,7 +8,7 @@ use redis::{Arg, Cmd, Value};
 
 macro_rules! script {
     ($($file:literal),+) => {
-        Script::new(concat!($(include_str!(concat!("scripts/", $file))),+))
+        Script::new(&[$(include_str!(concat!("scripts/", $file))),+])
     };
 }
 
@@ -17,7 +17,7 @@ macro_rules! script {
 pub(crate) struct Scripts {
     pub(crate) grant: Script,
     /// `None` where a lock goes to the next task by a release and a grant.
-    pub(crate) succeed: Option<Script>,
+    pub(crate) take_over: Option<Script>,
     pub(crate) renew: Script,
     pub(crate) release: Script,
     pub(crate) revoke: Script,
@@ -27,7 +27,7 @@ pub(crate) struct Scripts {
 
 pub(crate) static OWN: Scripts = Scripts {
     grant: script!("reading.lua", "mint.lua", "grant.lua"),
-    succeed: Some(script!("reading.lua", "mint.lua", "succeed.lua")),
+    take_over: Some(script!("reading.lua", "mint.lua", "take_over.lua")),
     renew: script!("renew.lua"),
     release: script!("release.lua"),
     revoke: script!("revoke.lua"),
@@ -37,7 +37,7 @@ pub(crate) static OWN: Scripts = Scripts {
 
 pub(crate) static FAIR: Scripts = Scripts {
     grant: script!("reading.lua", "mint.lua", "fair/queue.lua", "fair/mend.lua", "fair/grant.lua"),
-    succeed: None,
+    take_over: None,
     renew: script!("renew.lua"),
     release: script!("reading.lua", "fair/queue.lua", "fair/release.lua"),
     revoke: script!("reading.lua", "fair/queue.lua", "fair/revoke.lua"),
@@ -47,7 +47,7 @@ pub(crate) static FAIR: Scripts = Scripts {
 
 pub(crate) static REDISSON: Scripts = Scripts {
     grant: script!("reading.lua", "mint.lua", "redisson/read_write.lua", "redisson/grant.lua"),
-    succeed: None,
+    take_over: None,
     renew: script!("reading.lua", "redisson/read_write.lua", "redisson/renew.lua"),
     release: script!("reading.lua", "redisson/release.lua"),
     revoke: script!("reading.lua", "redisson/read_write.lua", "redisson/revoke.lua"),
@@ -63,14 +63,14 @@ pub(crate) static FENCED_WRITE: Script = script!("fenced_write.lua");
 /// A script, and the digest by which the server knows it.
 #[derive(Debug)]
 pub struct Script {
-    source: &'static str,
+    parts: &'static [&'static str],
     sha: OnceLock<String>,
 }
 
 impl Script {
-    /// Creates a script whose answers end in the server's time in microseconds.
-    pub const fn new(source: &'static str) -> Script {
-        Script { source, sha: OnceLock::new() }
+    /// Creates a script of these parts, whose answers end in the server's time in microseconds.
+    pub const fn new(parts: &'static [&'static str]) -> Script {
+        Script { parts, sha: OnceLock::new() }
     }
 
     /// Returns the command that runs the script on `keys`, by its digest. The caller adds the arguments.
@@ -82,13 +82,13 @@ impl Script {
     }
 
     fn sha(&self) -> &str {
-        self.sha.get_or_init(|| redis::Script::new(self.source).get_hash().to_owned())
+        self.sha.get_or_init(|| redis::Script::new(&self.parts.concat()).get_hash().to_owned())
     }
 
     /// Returns the same command for a server that does not know the digest. Afterwards the server knows it.
     pub(crate) fn in_full(&self, command: &Cmd) -> Cmd {
         let mut full = Cmd::new();
-        full.arg("EVAL").arg(self.source);
+        full.arg("EVAL").arg(self.parts.concat());
         for argument in command.args_iter().skip(2) {
             if let Arg::Simple(argument) = argument {
                 full.arg(argument);
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!((by_digest[0].as_slice(), by_digest[1].len()), (b"EVALSHA".as_slice(), 40));
         assert_eq!(
             (in_full[0].as_slice(), in_full[1].as_slice()),
-            (b"EVAL".as_slice(), OWN.renew.source.as_bytes())
+            (b"EVAL".as_slice(), OWN.renew.parts.concat().as_bytes())
         );
         assert_eq!(by_digest[2..], in_full[2..]);
         assert_eq!(

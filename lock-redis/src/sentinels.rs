@@ -5,7 +5,8 @@
 
 use futures_util::StreamExt;
 use futures_util::future::join_all;
-use lock_core::driver::{Call, Finding, Level};
+use lock_core::driver::{Finding, Level};
+use lock_core::toolkit::Call;
 use lock_core::{Clock, Error, Result};
 use redis::aio::{PubSubSink, PubSubStream};
 use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};

@@ -4,7 +4,8 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use lock_core::driver::{Call, Context, Feed, Prefix, Slot, Subscription};
+use lock_core::driver::Context;
+use lock_core::toolkit::{Call, Feed, Prefix, SharedConnection, Subscription};
 use lock_core::{Clock, Effect, Instant, Name, Owner, Random, Result};
 use redis::{Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
 use tokio::sync::watch;
@@ -33,7 +34,7 @@ pub(crate) struct Server {
     pub(crate) profile: Arc<Profile>,
     pub(crate) feed: Arc<Feed<Channels>>,
     pub(crate) finder: Arc<Finder>,
-    links: Arc<Slot<Connector>>,
+    links: Arc<SharedConnection<Connector>>,
     way: Way,
 }
 
@@ -63,7 +64,7 @@ impl Server {
         client_digits: Arc<str>,
     ) -> Result<Server> {
         let finder = Arc::new(Finder::new(redis.servers)?);
-        let links = Arc::new(Slot::new(Connector {
+        let links = Arc::new(SharedConnection::new(Connector {
             finder: finder.clone(),
             profile: profile.clone(),
             acks: redis.acks,

@@ -1,6 +1,6 @@
 //! Which servers a client has to do with, and how a URL names them.
 
-use lock_core::driver::{Host, Location, Login, unescape};
+use lock_core::toolkit::{Host, Location, Login, unescape};
 use lock_core::{Error, Result};
 use redis::io::tcp::socket2::TcpKeepalive;
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};

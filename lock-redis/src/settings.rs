@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU8;
 
-use lock_core::driver::{CommonParameters, Location, Opening, Prefix};
+use lock_core::toolkit::{CommonParameters, Location, Opening, Prefix};
 use lock_core::{Client, Error, Options, Result};
 use redis::{ConnectionAddr, ConnectionInfo};
 
@@ -189,7 +189,7 @@ fn take_login(server: &mut ConnectionInfo, url: &mut Location) -> Result<()> {
 
 #[cfg(feature = "tls")]
 fn with_certificates(servers: Servers, url: &mut Location) -> Result<Servers> {
-    use lock_core::driver::{CertificateNames, Certificates, ClientCertificate};
+    use lock_core::toolkit::{CertificateNames, Certificates, ClientCertificate};
 
     let Certificates { ca, client, .. } = url.take_certificates(&CertificateNames::default())?;
     let root_cert = ca.map(|ca| ca.text().into());

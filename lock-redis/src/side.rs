@@ -5,7 +5,7 @@
 //! reserved), and it begins with the key, as access rules by prefix and `SCAN` need. Wrapping the key in braces instead
 //! would miss the slot of names that contain braces, let `a` and `{a}` collide, and hide the prefix.
 
-use lock_core::driver::RESERVED_SUFFIX;
+use lock_core::toolkit::RESERVED_SUFFIX;
 
 /// What a side key is for. The value is its last letter.
 #[derive(Clone, Copy, Debug)]

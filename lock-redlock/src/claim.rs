@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::select_all;
-use lock_core::driver::{Attempt, Claim, Queueing, Release, Renewal, Request, Subscription, Watched};
+use lock_core::driver::{Attempt, Claim, Queueing, Release, Renewal, Request, Watched};
+use lock_core::toolkit::Subscription;
 use lock_core::{Clock, Effect, Error, ErrorKind, Random, Result};
 
 use crate::candidate::Candidate;

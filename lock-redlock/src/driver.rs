@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Claim, CommonParameters, Context, CurrentInfo, Driver, Finding, HumanDuration, Inspection, Level,
-    Opening, Prefix, Request, Revocation, Revoked, When,
+    Claim, Context, Driver, Finding, Inspection, Level, Request, Revocation, Revoked, When,
 };
+use lock_core::toolkit::{CommonParameters, CurrentInfo, HumanDuration, Opening, Prefix};
 use lock_core::{Clock, Effect, Error, ErrorKind, Info, Name, Random, Result};
 use lock_redis::node::{Kind, VoteRegistry, beside, key};
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use lock_core::Info;
-use lock_core::driver::{Fencing, HumanDuration, Lease, Wakes};
+use lock_core::driver::{Fencing, Lease, Wakes};
+use lock_core::toolkit::HumanDuration;
 
 const MIN_TTL: Duration = Duration::from_millis(50);
 

@@ -3,28 +3,33 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::driver::{
-    Context, Finding, HumanDuration, Level, Prefix, Revoked, Subscription, whole_millis,
-};
+use lock_core::driver::{Context, Finding, Level, Revoked};
+use lock_core::toolkit::{HumanDuration, Prefix, Subscription, whole_millis};
 use lock_core::{Effect, Error, FencingToken, Instant, Result};
 use lock_redis::Redis;
 use lock_redis::node::{
-    self, Arguments, INSPECT, Item, Kind, RELEASE, RENEW, REVOKE, Script, ScriptAnswer, Terms, VoteRegistry,
-    beside,
+    self, Arguments, INSPECT, Item, Kind, MINT, READING, RELEASE, RENEW, REVOKE, Script, ScriptAnswer, Terms,
+    VoteRegistry, beside,
 };
 
 use crate::node::{Ask, Freed, Held, Kept, Keys, Node, Tells, Vote};
 use crate::round::disagrees;
 
-/// A script, behind the scripts whose results it uses.
-macro_rules! script {
-    ($($file:literal),+) => { Script::new(concat!($(include_str!(concat!("scripts/", $file))),+)) };
-}
+const HISTORY: &str = include_str!("scripts/history.lua");
+const MARKER: &str = include_str!("scripts/marker.lua");
 
-static GRANT_OR_RAISE: Script = script!("run.lua", "marker.lua", "guard.lua", "raise.lua", "grant.lua");
-static REFILL: Script = script!("refill.lua");
-static VOTE: Script = script!("run.lua", "vote.lua");
-static MARK: Script = script!("run.lua", "marker.lua", "mark.lua");
+static GRANT_OR_RAISE: Script = Script::new(&[
+    READING,
+    HISTORY,
+    MARKER,
+    include_str!("scripts/guard.lua"),
+    include_str!("scripts/raise.lua"),
+    MINT,
+    include_str!("scripts/grant.lua"),
+]);
+static REFILL: Script = Script::new(&[READING, MINT, include_str!("scripts/refill.lua")]);
+static VOTE: Script = Script::new(&[READING, HISTORY, include_str!("scripts/vote.lua")]);
+static MARK: Script = Script::new(&[READING, HISTORY, MARKER, include_str!("scripts/mark.lua")]);
 
 /// One of the servers. Several claims use it at the same time.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::driver::{CommonParameters, HumanDuration, Location, Opening, Prefix};
+use lock_core::toolkit::{CommonParameters, HumanDuration, Location, Opening, Prefix};
 use lock_core::{Client, Error, ErrorKind, Options, Result};
 use lock_redis::Redis;
 

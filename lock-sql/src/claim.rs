@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Call, Claim, LossReason, Predecessor, Release, Renewal, Request, Succession, UnixTime, Watched,
+    Attempt, Claim, LossReason, Predecessor, Release, Renewal, Request, Takeover, UnixTime, Watched,
 };
+use lock_core::toolkit::Call;
 use lock_core::{Error, Instant, Result};
 
 use crate::on_first_use::OnFirstUse;
@@ -117,10 +118,10 @@ impl<T: Table> Claim for SqlClaim<T> {
         Ok(outcome)
     }
 
-    async fn succeed(&mut self, predecessor: &Predecessor) -> Result<Succession> {
+    async fn take_over(&mut self, predecessor: &Predecessor) -> Result<Takeover> {
         let call = self.call();
         let table = self.table.opened(&call).await?;
-        table.succeed(&call, &self.key(), &self.request, &predecessor.owner).await
+        table.take_over(&call, &self.key(), &self.request, &predecessor.owner).await
     }
 
     async fn listen(&mut self) -> Result<()> {

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{
-    Call, Claim, Context, Driver, Finding, Inspection, Opening, Request, Revocation, Revoked,
-};
+use lock_core::driver::{Claim, Context, Driver, Finding, Inspection, Request, Revocation, Revoked};
+use lock_core::toolkit::{Call, Opening};
 use lock_core::{Clock, Info, Name, Result};
 
 use crate::claim::SqlClaim;

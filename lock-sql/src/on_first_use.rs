@@ -1,6 +1,6 @@
 //! A table that is opened when its client is, or by the first call of a lazy client.
 
-use lock_core::driver::{Call, FirstUse};
+use lock_core::toolkit::{Call, FirstUse};
 use lock_core::{Error, Result};
 
 use crate::table::Table;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use lock_core::driver::Call;
+use lock_core::toolkit::Call;
 use lock_core::{Clock, Result};
 
 /// How far the clock must be beyond a token before the row with that token is deleted. No reading of the clock may be

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Call, Finding, Prefix, Release, Request, Revocation, Revoked, Succession};
+use lock_core::driver::{Attempt, Finding, Release, Request, Revocation, Revoked, Takeover};
+use lock_core::toolkit::{Call, Prefix};
 use lock_core::{Info, Name, Owner, Result};
 
 use crate::row::Row;
@@ -38,13 +39,13 @@ pub(crate) trait Table: fmt::Debug + Send + Sync + 'static {
 
     /// Puts the owner of `request` in the place of `predecessor`, if that holds the lock, as an attempt would after a
     /// release. The lock is not free in between: no waiter is woken, and no waiter's mark is used up.
-    async fn succeed(
+    async fn take_over(
         &self,
         call: &Call,
         key: &Key,
         request: &Request,
         predecessor: &Owner,
-    ) -> Result<Succession>;
+    ) -> Result<Takeover>;
 
     /// Renews the lease. Returns what is left of it then; `None` if the lock isn't this owner's any more.
     async fn renew(&self, call: &Call, key: &Key, owner: &Owner, ttl: Duration) -> Result<Option<Duration>>;

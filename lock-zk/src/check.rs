@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::driver::{Call, Finding, HumanDuration, Level};
+use lock_core::driver::{Finding, Level};
+use lock_core::toolkit::{Call, HumanDuration};
 use lock_core::{Error, Result};
 use zookeeper_client::{CreateMode, Error as ZkError, Stat};
 

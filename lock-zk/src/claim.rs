@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Busy, Call, Claim, Grant, LossReason, Release, Renewal, Request, Watched};
+use lock_core::driver::{Attempt, Busy, Claim, Grant, LossReason, Release, Renewal, Request, Watched};
+use lock_core::toolkit::Call;
 use lock_core::{Effect, Error, FencingToken, Instant, Result};
 use tokio::sync::Notify;
 use zookeeper_client::Error as ZkError;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lock_core::driver::{Call, Prefix};
+use lock_core::toolkit::{Call, Prefix};
 use lock_core::{Name, Owner};
 use zookeeper_client::{Acls, CreateMode, CreateOptions, Error as ZkError, MultiReadResult};
 

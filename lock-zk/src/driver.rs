@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Call, Claim, CommonParameters, Context, Driver, Entry, Finding, Inspection, Opening, Process, Request,
-    Revocation, Revoked, When,
+    Claim, Context, Driver, Entry, Finding, Inspection, Request, Revocation, Revoked, When,
 };
+use lock_core::toolkit::{Call, CommonParameters, Opening, Process};
 use lock_core::{Clock, Error, FencingToken, Info, Name, OwnerBytes, Result};
 use tokio::runtime::Handle;
 use zookeeper_client::{Acls, Error as ZkError, MultiReadResult, Stat};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::driver::{Call, CurrentInfo, FirstUse};
+use lock_core::toolkit::{Call, CurrentInfo, FirstUse};
 use lock_core::{Info, Result};
 
 use crate::info::Granted;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lock_core::driver::HumanDuration;
+use lock_core::toolkit::HumanDuration;
 use lock_core::{Effect, Error};
 use zookeeper_client::Error as ZkError;
 

@@ -3,7 +3,8 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use lock_core::driver::{Fair, Fencing, HumanDuration, Lease, Lists, Wakes};
+use lock_core::driver::{Fair, Fencing, Lease, Lists, Wakes};
+use lock_core::toolkit::HumanDuration;
 use lock_core::{Error, Info, Result};
 
 use crate::query_link::LONGEST_TIMEOUT;

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use lock_core::driver::{Call, Process};
+use lock_core::toolkit::{Call, Process};
 use lock_core::{Clock, Effect, Error, Instant, Random};
 use spawns_core::{Spawn, Task};
 use tokio::runtime::Handle;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Call, Connect, Slot};
+use lock_core::toolkit::{Call, Connect, SharedConnection};
 use lock_core::{Effect, Result};
 
 use crate::errors;
@@ -13,7 +13,7 @@ use crate::link::{Failure, Link, Site};
 
 /// The connection for calls without a claim.
 #[derive(Debug)]
-pub(crate) struct QueryLink(Slot<NewSession>);
+pub(crate) struct QueryLink(SharedConnection<NewSession>);
 
 /// Opens each connection in a session of its own.
 struct NewSession(Site);
@@ -41,7 +41,7 @@ impl Connect for NewSession {
 
 impl QueryLink {
     pub(crate) fn new(site: Site) -> QueryLink {
-        QueryLink(Slot::new(NewSession(site)))
+        QueryLink(SharedConnection::new(NewSession(site)))
     }
 
     /// Returns the outcome of a request on `link`; `None` if the link is broken. The caller then sends the request

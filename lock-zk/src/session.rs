@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lock_core::driver::{self, Call, Keepable};
+use lock_core::toolkit::{self, Call, Keepable};
 use lock_core::{Instant, Owner};
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, mpsc, watch};
@@ -98,7 +98,7 @@ pub(crate) struct Member {
 }
 
 /// A claim's membership of a session; ends when dropped.
-pub(crate) type Membership = driver::Membership<Session>;
+pub(crate) type Membership = toolkit::Membership<Session>;
 
 /// Why a session has no link to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

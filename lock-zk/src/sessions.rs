@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::driver::{self, Call, Joining, whole_millis};
+use lock_core::toolkit::{self, Call, Joining, whole_millis};
 use lock_core::{Effect, Result};
 use tokio::sync::mpsc;
 
@@ -18,12 +18,12 @@ pub(crate) struct Sessions {
     ensemble: Arc<Ensemble>,
     /// The path that heartbeats check. The node need not exist.
     checked: String,
-    open: driver::Sessions<Session>,
+    open: toolkit::Sessions<Session>,
 }
 
 impl Sessions {
     pub(crate) fn new(ensemble: Arc<Ensemble>, checked: String) -> Sessions {
-        let open = driver::Sessions::new(ensemble.site.process);
+        let open = toolkit::Sessions::new(ensemble.site.process);
         Sessions { ensemble, checked, open }
     }
 

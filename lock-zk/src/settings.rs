@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::driver::{CommonParameters, Host, HumanDuration, Location, Login, Opening, Prefix, unescape};
+use lock_core::toolkit::{CommonParameters, Host, HumanDuration, Location, Login, Opening, Prefix, unescape};
 use lock_core::{Client, Error, Options, Result};
 use zookeeper_client::{Client as ZkClient, Connector};
 

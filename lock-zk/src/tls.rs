@@ -1,6 +1,6 @@
 //! TLS: which roots are trusted, and which certificate the client shows.
 
-use lock_core::driver::Location;
+use lock_core::toolkit::Location;
 use lock_core::{Error, Result};
 use zookeeper_client::Connector;
 
@@ -15,7 +15,7 @@ impl Tls {
     /// Takes the parameters, if the URL asks for TLS: by its scheme or by one of them.
     #[cfg(feature = "tls")]
     pub(crate) fn take(url: &mut Location) -> Result<Option<Tls>> {
-        use lock_core::driver::{CertificateNames, Certificates, ClientCertificate, check_tls_provider};
+        use lock_core::toolkit::{CertificateNames, Certificates, ClientCertificate, check_tls_provider};
         use zookeeper_client::{Error as ZkError, TlsOptions};
 
         let Certificates { ca, client, .. } = url.take_certificates(&CertificateNames::default())?;

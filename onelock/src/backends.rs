@@ -1,6 +1,6 @@
 //! The list of backends: which URL schemes, which feature and which crate belong to each. One line per backend.
 
-use lock_core::driver::Location;
+use lock_core::toolkit::Location;
 use lock_core::{Client, Error, Options, Result};
 
 /// Makes a module for each backend, the list of all schemes, and the functions `connect` and `schema`, from lines of
@@ -85,8 +85,12 @@ fn scheme(location: &Location) -> &str {
 /// The error for a backend that this build lacks. It takes the arguments that would otherwise be unused.
 #[allow(dead_code, reason = "a build with every backend does not call it")]
 fn not_built_in<T>(scheme: &str, feature: &str, _given: impl Sized) -> Result<T> {
+    let needs = match feature {
+        "etcd" => ", which needs protoc (Debian: protobuf-compiler; Homebrew: protobuf)",
+        _ => "",
+    };
     Err(Error::unsupported(format!(
-        "{scheme}:// needs the feature \"{feature}\" of the crate onelock, which this program was built without"
+        "{scheme}://: this program was built without {feature}: add the feature \"{feature}\" (`--features {feature}`){needs}"
     )))
 }
 

@@ -94,8 +94,6 @@ mod guide;
 
 /// The schemes, and a module for each backend that is built in.
 pub use backends::*;
-/// What backends need: the contract with the core. For a backend of your own, and for the type of [`Client::driver`].
-pub use lock_core::driver;
 pub use lock_core::{
     Client, Clock, Completion, DEFAULT_TTL, Effect, Ending, Entry, Error, ErrorKind, Event, Fair, Fence,
     Fencing, FencingToken, Finding, Guard, Info, Inspection, Instant, Label, Lease, Level, Lists, Lock,

@@ -37,19 +37,13 @@ pub(crate) fn run() -> ExitCode {
     steps.step("the documents list the tests of each promise", evidence::check);
     steps.step("the planted bugs apply, and their cases exist", mutants::check);
     let everything = ["--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
-    steps.step("the copy of etcd-client is what the original gives", etcd_client);
     // The packages are not built: `cargo publish --workspace --dry-run` does that, too, and takes minutes.
     let packed = ["--workspace", "--dry-run", "--no-verify", "--allow-dirty", "--quiet"];
     steps.step("the crates can be packed", || command(&mut cargo("publish", &packed)));
     steps.step_if_possible("licences, duplicate versions and sources of what users build", deny::check);
     steps.step_if_possible("known vulnerabilities of what users build", deny::check_advisories);
     steps.step("clippy", || command(&mut cargo("clippy", &everything)));
-    for folder in [
-        "xtask/etcd-client",
-        "xtask/public-api",
-        "conformance/foreign/rslock",
-        "conformance/foreign/sql-fences",
-    ] {
+    for folder in ["xtask/public-api", "conformance/foreign/rslock", "conformance/foreign/sql-fences"] {
         apart(&mut steps, folder);
     }
     let documentation = ["--workspace", "--no-deps", "--all-features"];
@@ -76,12 +70,6 @@ fn apart(steps: &mut Steps, folder: &str) {
     steps.step(&format!("{name}: clippy"), || {
         command(cargo("clippy", &this).arg("--target-dir").arg(built).args(["--", "-D", "warnings"]))
     });
-}
-
-/// Compares `lock-etcd/client` with the published crate and with the code that is generated from its `.proto` files.
-fn etcd_client() -> Result<(), String> {
-    let this = ["--manifest-path", "xtask/etcd-client/Cargo.toml"];
-    command(cargo("run", &this).arg("--target-dir").arg(target().join("etcd-client")))
 }
 
 /// Checks a package without features, and with each feature by itself.

@@ -66,12 +66,7 @@ impl Machine {
     fn by(self, server: &Listing, origin: &Origin) -> Result<Installation, String> {
         match origin {
             Origin::Debian { packages, service } => self.by_apt(packages, *service),
-            Origin::Homebrew(formula) if self.homebrew => {
-                let mut command = Command::new("brew");
-                command.args(["install", formula]);
-                Ok(Installation { command, described: format!("brew install {formula}") })
-            }
-            Origin::Homebrew(_) => Err("brew".to_owned()),
+            Origin::Homebrew(formula) => self.by_homebrew(formula),
             Origin::Unstable(packages) => self.into_unstable(packages),
             Origin::Wheels => self.into_folder(server),
         }
@@ -79,8 +74,20 @@ impl Machine {
 
     /// Returns the way to install a tool here. The error says what is needed if there is no way.
     pub(crate) fn tool(self, tool: &Tool) -> Result<Installation, String> {
-        self.by_apt(&[tool.package], None)
-            .map_err(|needs| format!("it can't be installed here (that takes {needs})"))
+        let installation = match tool.formula {
+            Some(formula) if self.homebrew => self.by_homebrew(formula),
+            _ => self.by_apt(tool.packages, None),
+        };
+        installation.map_err(|needs| format!("it can't be installed here (that takes {needs})"))
+    }
+
+    fn by_homebrew(self, formula: &str) -> Result<Installation, String> {
+        if !self.homebrew {
+            return Err("brew".to_owned());
+        }
+        let mut command = Command::new("brew");
+        command.args(["install", formula]);
+        Ok(Installation { command, described: format!("brew install {formula}") })
     }
 
     fn by_apt(self, packages: &[&str], service: Option<&str>) -> Result<Installation, String> {

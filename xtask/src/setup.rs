@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use crate::catalogue::{ALL, Found, Listing, TOOLS, Tool};
+use crate::catalogue::{ALL, Found, Listing, PROTOC, TOOLS, Tool};
 use crate::foreign;
 use crate::install::{Installation, Machine, is_program, is_root};
 use crate::interop;
@@ -74,12 +74,22 @@ pub(crate) fn run_peers(consent: Consent) -> ExitCode {
     if missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// Installs what the build of the whole workspace takes besides Rust and a C compiler.
+pub(crate) fn prepare_build(consent: Consent) -> Result<(), String> {
+    let mut plan = Plan::default();
+    if var_os("PROTOC").is_none() {
+        plan.offer_tool(&PROTOC, consent);
+    }
+    let missing: Vec<_> = plan.carry_out().iter().map(Missing::to_string).collect();
+    if missing.is_empty() { Ok(()) } else { Err(missing.join("; ")) }
+}
+
 impl Plan {
     /// Plans everything that tests can use.
     pub(crate) fn everything(consent: Consent) -> Plan {
         let mut plan = Plan::of(ALL, consent);
-        for tool in TOOLS.iter().filter(|tool| !is_program(tool.program)) {
-            plan.offer(tool.program, Machine::here().tool(tool), consent, move || lacks(tool));
+        for tool in TOOLS {
+            plan.offer_tool(tool, consent);
         }
         for client in interop::ALL {
             plan.offer_driver(INTEROP, client, consent);
@@ -99,6 +109,13 @@ impl Plan {
             plan.offer(server.name, installation, consent, || lack(server));
         }
         plan
+    }
+
+    fn offer_tool(&mut self, tool: &'static Tool, consent: Consent) {
+        if let Some(why) = lacks(tool) {
+            println!("{}: {why}", tool.program);
+            self.offer(tool.program, Machine::here().tool(tool), consent, move || lacks(tool));
+        }
     }
 
     fn offer(

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Call, Claim, Context, Driver, Entry, Fencing, Finding, Info, Inspection, Lease, Level, Release, Request,
+    Claim, Context, Driver, Entry, Fencing, Finding, Info, Inspection, Lease, Level, Release, Request,
     Revocation, Revoked,
 };
+use lock_core::toolkit::Call;
 use lock_core::{Clock, Error, FencingToken, Name, OwnerBytes, Result};
 
 /// How a scheme locks.

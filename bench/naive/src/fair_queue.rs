@@ -1,8 +1,8 @@
 //! Redis: a fair lock with a list of waiters and a sorted set of their timeouts. The timeouts are summed up: the time of
 //! each waiter begins when that of the waiter before it is over, and is 5 s.
 //!
-//! The text: "Reading Redisson's source: the fair lock" (of version 3.17.7), whose two scripts are `lock.lua` and
-//! `unlock.lua`. The text does not print how a waiter leaves that gives up; here it is taken out of the list and the set.
+//! The text: "Reading Redisson's source: the fair lock" (of version 3.17.7). `lock.lua` and `unlock.lua` have its commands, in our
+//! words. The text does not say how a waiter leaves that gives up; here it is taken out of the list and the set.
 //! The renewal is the watchdog's: "Redis distributed locks and Redlock", the section on Redisson.
 //!
 //! The flaw that the text names: T19 (with n dead waiters in front, the others wait for 5n s, though the lock is free).
@@ -16,9 +16,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use lock_core::driver::{
-    Attempt, Busy, Call, Claim, Context, Entry, Fair, Grant, Inspection, LossReason, Queueing, Release,
-    Renewal, Request, Wakes, whole_millis,
+    Attempt, Busy, Claim, Context, Entry, Fair, Grant, Inspection, LossReason, Queueing, Release, Renewal,
+    Request, Wakes,
 };
+use lock_core::toolkit::{Call, whole_millis};
 use lock_core::{Effect, Name, OwnerBytes, Result};
 use redis::Cmd;
 use redis::aio::PubSub;

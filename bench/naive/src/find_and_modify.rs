@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Busy, Call, Claim, Context, Grant, Inspection, Location, LossReason, Release, Renewal, Request,
+    Attempt, Busy, Claim, Context, Grant, Inspection, LossReason, Release, Renewal, Request,
 };
+use lock_core::toolkit::{Call, Location};
 use lock_core::{Effect, Error, Name, Result};
 use mongodb::bson::{Document, doc};
 use mongodb::error::{ErrorKind, WriteFailure};

@@ -18,7 +18,7 @@ mod set_nx_ex;
 mod setnx;
 mod unique_index;
 
-use lock_core::driver::Location;
+use lock_core::toolkit::Location;
 use lock_core::{Client, Options, Result};
 
 /// A scheme.

@@ -1,6 +1,6 @@
 //! One Redis server, and a connection to it. A connection that broke is replaced at the next request.
 
-use lock_core::driver::Call;
+use lock_core::toolkit::Call;
 use lock_core::{Effect, Error, Result};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue};

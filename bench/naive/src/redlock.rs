@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Busy, Call, Claim, Context, Grant, Inspection, Location, LossReason, Release, Renewal, Request,
-    whole_millis,
+    Attempt, Busy, Claim, Context, Grant, Inspection, LossReason, Release, Renewal, Request,
 };
+use lock_core::toolkit::{Call, Location, whole_millis};
 use lock_core::{Clock, Effect, Error, Name, Owner, Random, Result};
 use redis::{Cmd, FromRedisValue};
 

@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Busy, Call, Claim, Context, Grant, Inspection, LossReason, Release, Renewal, Request,
-    whole_seconds,
+    Attempt, Busy, Claim, Context, Grant, Inspection, LossReason, Release, Renewal, Request,
 };
+use lock_core::toolkit::{Call, whole_seconds};
 use lock_core::{Name, Result};
 
 use crate::driver::{LONGEST, Recipe, SchemeDriver, call, info, no_token, released, shown};

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
-use lock_core::driver::Location;
+use lock_core::toolkit::Location;
 use lock_core::{Owner, Random};
 use lock_sql::postgres::floor::{self, Texts};
 use sqlx::postgres::PgConnection;

@@ -1,6 +1,6 @@
 //! The forms of a backend: the same server, used in another way that the URL's parameters choose.
 
-use lock_core::driver::Location;
+use lock_core::toolkit::Location;
 
 use crate::Outcome;
 use crate::backend::Backend;

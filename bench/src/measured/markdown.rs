@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use onelock::driver::HumanDuration;
+use lock_core::toolkit::HumanDuration;
 
 use super::comparison::{Backend, Both, Comparison, Judged, judged};
 use super::file::Measured;

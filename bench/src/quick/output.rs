@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use onelock::driver::HumanDuration;
+use lock_core::toolkit::HumanDuration;
 
 use super::lines::{End, Line, NotRun, Run, Server};
 use crate::Outcome;

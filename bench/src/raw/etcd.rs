@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use etcd_client::{Client, ConnectOptions, LeaseClient};
 use lock_core::DEFAULT_TTL as TTL;
-use lock_core::driver::Location;
+use lock_core::toolkit::Location;
 use tokio::task::AbortHandle;
 
 use crate::Outcome;

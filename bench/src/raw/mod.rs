@@ -9,7 +9,7 @@ pub(crate) mod redis;
 pub(crate) mod sqlite;
 pub(crate) mod zookeeper;
 
-use lock_core::driver::Location;
+use lock_core::toolkit::Location;
 
 use crate::Outcome;
 

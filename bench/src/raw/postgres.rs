@@ -1,6 +1,6 @@
 //! sqlx on PostgreSQL.
 
-use lock_core::driver::Location;
+use lock_core::toolkit::Location;
 use sqlx::ConnectOptions;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use lock_core::DEFAULT_TTL as TTL;
-use lock_core::driver::Location;
+use lock_core::toolkit::Location;
 use zookeeper_client::Client;
 
 use crate::Outcome;

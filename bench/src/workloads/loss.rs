@@ -73,7 +73,7 @@ impl Measurement for Loss {
         tokio::task::spawn_blocking(move || servers.iter().try_for_each(Owned::kill)).await??;
         let mut holders = JoinSet::new();
         for guard in guards {
-            // No renewal can succeed any more.
+            // No renewal can take_over any more.
             let deadline = Instant::now() + guard.valid_for();
             holders.spawn(async move {
                 guard.lost().await;

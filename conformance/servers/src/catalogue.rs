@@ -201,21 +201,36 @@ pub const ZOOKEEPER: Listing = Listing {
 pub const ALL: &[&Listing] =
     &[&REDIS, &POSTGRES, &POSTGRES_UNSTABLE, &PGBOUNCER, &MARIADB, &MYSQL, &MONGODB, &ETCD, &ZOOKEEPER];
 
-/// A program that the tests run themselves, and that not every machine has.
+/// A program that the tests or the build run themselves, and that not every machine has.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Tool {
     /// The name of its file.
     pub program: &'static str,
     /// What can't be run without it.
     pub wanted_for: &'static str,
-    /// The Debian package that has it.
-    pub package: &'static str,
+    /// The Debian packages that have it.
+    pub packages: &'static [&'static str],
+    /// Homebrew's formula.
+    pub formula: Option<&'static str>,
 }
 
-/// All tools. Other programs that the tests run belong to Debian's smallest systems.
+/// The compiler of `.proto` files, which the build script of etcd-client runs.
+pub const PROTOC: Tool = Tool {
+    program: "protoc",
+    wanted_for: "the build of etcd's client",
+    // The second has the `.proto` files that others import.
+    packages: &["protobuf-compiler", "libprotobuf-dev"],
+    formula: Some("protobuf"),
+};
+
+/// The tools that tests run. Other programs that the tests run belong to Debian's smallest systems.
 #[cfg(target_os = "linux")]
-pub const TOOLS: &[Tool] =
-    &[Tool { program: "ip", wanted_for: "clusters whose members are cut off", package: "iproute2" }];
+pub const TOOLS: &[Tool] = &[Tool {
+    program: "ip",
+    wanted_for: "clusters whose members are cut off",
+    packages: &["iproute2"],
+    formula: None,
+}];
 
 /// There are none where no case makes its own networks.
 #[cfg(not(target_os = "linux"))]

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use lock_core::Instant;
-use lock_core::driver::{Time, Timer};
+use lock_core::toolkit::{Time, Timer};
 use lock_memory::ServerTime;
 
 use super::dice::Dice;

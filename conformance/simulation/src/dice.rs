@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 pub(super) use lock_conformance::dice::Dice;
-use lock_core::driver::RandomSource;
+use lock_core::toolkit::RandomSource;
 
 /// The source of randomness of one client.
 pub(super) struct Seeded(Mutex<Dice>);

@@ -46,8 +46,8 @@ pub(super) struct Part {
 pub(super) enum RequestKind {
     /// An attempt by this owner, which belongs to this call, in this session.
     Attempt { lock: LockId, owner: OwnerBytes, call: CallId, session: Option<SessionId> },
-    /// A succession of this owner, which belongs to this call, to its predecessor.
-    Succession { lock: LockId, owner: OwnerBytes, call: CallId, predecessor: OwnerBytes },
+    /// A takeover of this owner, which belongs to this call, to its predecessor.
+    Takeover { lock: LockId, owner: OwnerBytes, call: CallId, predecessor: OwnerBytes },
     /// A release by this owner.
     Release { lock: LockId, owner: OwnerBytes },
     /// A revoke of the lock from its holder.
@@ -169,10 +169,10 @@ fn attempt(key: &Key, owner: lock_core::Owner, label: &str, session: Option<Sess
     }
 }
 
-fn succession(key: &Key, predecessor: lock_core::Owner, owner: lock_core::Owner, label: &str) -> RequestKind {
+fn takeover(key: &Key, predecessor: lock_core::Owner, owner: lock_core::Owner, label: &str) -> RequestKind {
     match (lock(key), label.parse()) {
         (Some(lock), Ok(call)) => {
-            RequestKind::Succession { lock, owner: shown(owner), call, predecessor: shown(predecessor) }
+            RequestKind::Takeover { lock, owner: shown(owner), call, predecessor: shown(predecessor) }
         }
         _ => RequestKind::Nothing,
     }

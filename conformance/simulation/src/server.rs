@@ -63,7 +63,7 @@ impl<S: Family> World<S> {
                 self.attempts(from, owner, *call, *session);
                 self.look(*lock)
             }
-            RequestKind::Succession { lock, owner, call, .. } => {
+            RequestKind::Takeover { lock, owner, call, .. } => {
                 self.attempts(from, owner, *call, None);
                 self.look(*lock)
             }
@@ -99,7 +99,7 @@ impl<S: Family> World<S> {
                 let before = if gives_back { of } else { before };
                 self.log.write(What::ReleaseArrived { of, before, after });
             }
-            RequestKind::Succession { lock, call, predecessor, .. } => {
+            RequestKind::Takeover { lock, call, predecessor, .. } => {
                 let of = self.state().calls.get(predecessor).copied();
                 let before = before.map(|holder| holder.call);
                 let after = self.look(*lock).map(|holder| holder.call);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::driver::{
     Attempt, Busy, Claim, Driver, Finding, Inspection, Predecessor, Release, Renewal, Request, Revocation,
-    Revoked, Succession, Watched,
+    Revoked, Takeover, Watched,
 };
 use lock_core::{Info, Name, Result};
 
@@ -74,8 +74,8 @@ impl Claim for Silent {
         })
     }
 
-    async fn succeed(&mut self, predecessor: &Predecessor) -> Result<Succession> {
-        self.claim.succeed(predecessor).await
+    async fn take_over(&mut self, predecessor: &Predecessor) -> Result<Takeover> {
+        self.claim.take_over(predecessor).await
     }
 
     async fn listen(&mut self) -> Result<()> {

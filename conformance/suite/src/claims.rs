@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::timing::Answered;
-use lock_core::driver::{Attempt, Busy, Claim, Grant, Predecessor, Queueing, Request, Succession};
+use lock_core::driver::{Attempt, Busy, Claim, Grant, Predecessor, Queueing, Request, Takeover};
 use lock_core::{Client, Label, Name, Owner, Random};
 
 /// The terms of a claim, besides its name.
@@ -61,9 +61,9 @@ pub async fn granted(claim: &mut Box<dyn Claim>) -> Grant {
 ///
 /// If the lock is not granted.
 pub async fn succeeded(claim: &mut Box<dyn Claim>, predecessor: &Predecessor) -> (Grant, Option<bool>) {
-    match claim.succeed(predecessor).answered().await {
-        Succession::Granted { grant, others } => (grant, others),
-        Succession::NotHeld => panic!("the predecessor does not hold the lock"),
+    match claim.take_over(predecessor).answered().await {
+        Takeover::Granted { grant, others } => (grant, others),
+        Takeover::NotHeld => panic!("the predecessor does not hold the lock"),
     }
 }
 

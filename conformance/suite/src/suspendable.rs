@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use lock_core::driver::{Time, Timer};
+use lock_core::toolkit::{Time, Timer};
 use lock_core::{Clock, Instant};
 
 /// The machine's clock, and the time that it slept. Clones are the same machine.

@@ -2,7 +2,7 @@
 
 use std::env;
 
-use onelock::driver::Location;
+use lock_core::toolkit::Location;
 use onelock::{Client, FencingToken, Name};
 
 use crate::exit::{Exit, Failure};

@@ -5,7 +5,7 @@ mod live;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use onelock::driver::HumanDuration;
+use lock_core::toolkit::HumanDuration;
 use onelock::{Clock, Entry, Instant, Lock};
 
 use self::live::LiveLine;

@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use onelock::driver::HumanDuration;
+use lock_core::toolkit::HumanDuration;
 use onelock::{Clock, Ending, Instant};
 
 use super::hold::Hold;

@@ -94,9 +94,9 @@ impl Busy {
     }
 }
 
-/// The answer to a [succession](super::Claim::succeed).
+/// The answer to a [takeover](super::Claim::take_over).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Succession {
+pub enum Takeover {
     /// This owner holds the lock, and its predecessor does not any more.
     Granted {
         /// What the server granted.

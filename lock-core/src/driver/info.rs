@@ -42,7 +42,7 @@ pub struct Info {
     /// Whether the locks can be listed.
     pub lists: Lists,
     /// How the lock goes from one task to the next one of the same client.
-    pub successions: Successions,
+    pub takeovers: Takeovers,
     /// The shortest allowed ttl.
     pub min_ttl: Duration,
     /// The longest allowed ttl.
@@ -60,7 +60,7 @@ impl Info {
     /// Describes a server by what every backend has to say: which server it is, what it guarantees, and the shortest and
     /// the longest ttl.
     ///
-    /// The other fields begin with what promises least: no identity, no order, no wake-ups, no list, no succession in one
+    /// The other fields begin with what promises least: no identity, no order, no wake-ups, no list, no takeover in one
     /// request, four requests for a hand-over, and nothing said of the clock or of lost data. Set each in which the server does better.
     pub fn new(
         backend: &'static str,
@@ -79,7 +79,7 @@ impl Info {
             fair: Fair::No,
             wakes: Wakes::Polled,
             lists: Lists::Nothing,
-            successions: Successions::ByRelease,
+            takeovers: Takeovers::ByRelease,
             min_ttl,
             max_ttl,
             clock: "the backend does not say",
@@ -89,7 +89,7 @@ impl Info {
     }
 
     /// Makes one line of each text, a part of which may be a server's words.
-    pub(super) fn clean_texts(&mut self) {
+    pub(crate) fn clean_texts(&mut self) {
         let fencing = match &mut self.fencing {
             Fencing::Always => None,
             Fencing::WhileDataIsKept { kept, .. } => Some(kept),
@@ -125,8 +125,8 @@ pub enum Lists {
 /// How a lock goes from one task to the next one of the same client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Successions {
-    /// In one request, which ends the one hold and begins the other ([`Claim::succeed`](super::Claim::succeed)).
+pub enum Takeovers {
+    /// In one request, which ends the one hold and begins the other ([`Claim::take_over`](super::Claim::take_over)).
     InOneRequest,
     /// By a release and an attempt.
     ByRelease,

@@ -1,34 +1,17 @@
-//! What backends need: the contract between the core and a backend, and what all backends have in common.
+//! The contract between the core and a backend.
 //!
 //! A [`Driver`] knows one server. It opens [`Claim`]s. A claim is everything that one owner does with one name, from
 //! the first attempt to the release. In the core one task owns each claim for its whole life. Waiting, deadlines,
 //! renewal, loss and cancellation are written there, once. A driver teaches the core about its server, and nothing else.
-//! [Add a backend](https://github.com/onelock/onelock/blob/main/docs/add-a-backend.md) explains a driver from end to end.
+//! [Add a backend](https://github.com/onelock/onelock/blob/main/docs/add-a-backend.md) explains a driver from end to end;
+//! [`toolkit`](crate::toolkit) has what the backends of this project are built from.
 //!
 //! The types that drivers make may get new fields: they have constructors, and public fields that can be set.
 
 mod answer;
-mod call;
-mod compare_and_swap;
-mod current_info;
-mod detached;
-mod feed;
 mod finding;
-mod first_use;
-mod gathering;
-mod hub;
 mod info;
-mod register;
-mod renewals;
 mod request;
-mod rounding;
-mod server_clock;
-mod sessions;
-mod slot;
-mod subscription;
-#[cfg(feature = "tls")]
-mod tls;
-mod watchers;
 
 use std::fmt;
 use std::sync::Arc;
@@ -39,42 +22,13 @@ use async_trait::async_trait;
 use crate::error::{Error, Result};
 use crate::name::Name;
 
-pub use crate::clock::{Time, Timer};
 pub use crate::ending::LossReason;
 pub use crate::entry::Entry;
-pub use crate::human_duration::HumanDuration;
-pub use crate::location::{
-    CertificateNames, Certificates, ClientCertificate, CommonParameters, Host, Location, Login, Opening,
-    PemBlock, PemFile, certificate_advice, unescape,
-};
-pub use crate::name::{Prefix, RESERVED_SUFFIX};
 pub use crate::period::UnixTime;
-pub use crate::process::{PerProcess, Process};
-pub use crate::random::RandomSource;
-pub use answer::{Attempt, Busy, Grant, Inspection, Release, Renewal, Revoked, Succession, Watched};
-pub use call::Call;
-pub use compare_and_swap::{
-    Decision, Register, Settled, Start, Swapped, compare_and_release, compare_and_swap,
-};
-pub use current_info::CurrentInfo;
-pub use detached::detached;
-pub use feed::{Audience, Feed, Missed, Notice, Source, SourceError};
+pub use answer::{Attempt, Busy, Grant, Inspection, Release, Renewal, Revoked, Takeover, Watched};
 pub use finding::{Finding, Level};
-pub use first_use::FirstUse;
-pub use gathering::{Gathered, Gathering};
-pub use hub::{Hub, Standing};
-pub use info::{Fair, Fencing, Info, Lease, Lists, Successions, Wakes};
-pub use register::{Change, Read, RegisterDriver, Registers, Replaced, Row, Stored};
-pub use renewals::{HeldKey, Renewals, Renews};
+pub use info::{Fair, Fencing, Info, Lease, Lists, Takeovers, Wakes};
 pub use request::{Context, HoldCount, Mode, Predecessor, Queueing, Request, Revocation, When};
-pub use rounding::{whole_micros, whole_millis, whole_seconds};
-pub use server_clock::{Drift, ServerClock};
-pub use sessions::{Joining, Keepable, Membership, Sessions, Vacant};
-pub use slot::{Connect, Slot};
-pub use subscription::Subscription;
-#[cfg(feature = "tls")]
-pub use tls::check_tls_provider;
-pub use watchers::Watchers;
 
 /// A server on which locks can be claimed.
 ///
@@ -199,13 +153,13 @@ pub trait Claim: fmt::Debug + Send {
     /// 1. If the predecessor does not hold the lock, because its lease has ended or it was revoked, nothing is changed.
     ///    The predecessor's [`release`](Self::release) and this claim's [`attempt`](Self::attempt) follow then.
     /// 2. This owner gets a token of its own, higher than its predecessor's, and a whole ttl.
-    /// 3. A succession can't take effect after [`Request::patience`], counted from its start.
+    /// 3. A takeover can't take effect after [`Request::patience`], counted from its start.
     /// 4. If no answer came, the error is `Unavailable`, with `Effect::Unknown` unless the server can't have done it. The
-    ///    same two calls follow then. If the succession has taken effect, the first finds nothing to release, and the
+    ///    same two calls follow then. If the takeover has taken effect, the first finds nothing to release, and the
     ///    second is granted what this owner holds.
     ///
     /// The lock is not free in between, so waiters of other clients need not be woken. The core calls this as the first
-    /// call of a claim, where [`Info::successions`] says so, and does not do so for more than a few holds in a row.
+    /// call of a claim, where [`Info::takeovers`] says so, and does not do so for more than a few holds in a row.
     ///
     /// # Errors
     ///
@@ -215,7 +169,7 @@ pub trait Claim: fmt::Debug + Send {
     /// # Cancel safety
     ///
     /// Need not be cancel safe: the core runs it to completion, unless its runtime ends.
-    async fn succeed(&mut self, _predecessor: &Predecessor) -> Result<Succession> {
+    async fn take_over(&mut self, _predecessor: &Predecessor) -> Result<Takeover> {
         Err(Error::unsupported("this server takes a release and an attempt"))
     }
 

@@ -8,38 +8,38 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
+use crate::acquisition::{Command, GuardParts, ReleaseOutcome, Shared, Terms, Validity};
 use crate::clock::Instant;
 use crate::driver::Lease;
 use crate::ending::{Completion, Ending, LossReason};
 use crate::error::{Effect, Error, Result};
-use crate::home::{CallerPolled, Home, Unanswered};
-use crate::life::{Command, GivenUp, Granted, Shared, Terms, Validity};
 use crate::owner::OwnerBytes;
 use crate::process::Shares;
+use crate::runtime::{RunToCompletion, RuntimeHandle, Unanswered};
 use crate::token::FencingToken;
 
 /// A held lock. The last guard that drops it releases the lock.
 pub(crate) struct Hold {
     pub(super) terms: Arc<Terms>,
-    pub(super) granted: Granted,
+    pub(super) granted: GuardParts,
     pub(super) shared: Shares<Shared>,
     /// The answer to a renewal that no caller waits for.
     background_renewal: Mutex<Option<oneshot::Receiver<Result<Duration>>>>,
-    claim_future: Arc<CallerPolled>,
+    claim_future: Arc<RunToCompletion>,
     /// What lets a reentrant owner find this hold again, until it is dropped with the hold.
     registration: OnceLock<Box<dyn Any + Send + Sync>>,
     // Last field, dropped last: a dedicated client's last guard first tells its claim to leave, and then waits for
     // that.
-    pub(super) home: Shares<Home>,
+    pub(super) runtime: Shares<RuntimeHandle>,
 }
 
 impl Hold {
     pub(crate) fn new(
         terms: Arc<Terms>,
-        granted: Granted,
-        claim_future: Arc<CallerPolled>,
+        granted: GuardParts,
+        claim_future: Arc<RunToCompletion>,
         shared: Shares<Shared>,
-        home: Shares<Home>,
+        runtime: Shares<RuntimeHandle>,
     ) -> Hold {
         Hold {
             terms,
@@ -48,7 +48,7 @@ impl Hold {
             background_renewal: Mutex::default(),
             claim_future,
             registration: OnceLock::new(),
-            home,
+            runtime,
         }
     }
 
@@ -60,7 +60,7 @@ impl Hold {
 
     /// Marks that a user has a guard of this hold.
     pub(super) fn mark_handed_over(&self) {
-        self.granted.grip.mark_handed_over();
+        self.granted.guard_end.mark_handed_over();
     }
 
     pub(super) fn valid_for(&self) -> Duration {
@@ -77,15 +77,15 @@ impl Hold {
     }
 
     pub(super) async fn at_risk(&self, before: Duration) -> LossReason {
-        let (clock, grip) = (&self.shared.clock, &self.granted.grip);
-        let watch = self.home.here(async {
+        let (clock, guard_end) = (&self.shared.clock, &self.granted.guard_end);
+        let watch = self.runtime.here(async {
             loop {
                 // Made before the look, so that it misses nothing that is told from here on.
-                let told = grip.told();
-                if grip.is_cut() {
-                    return grip.validity().lost.unwrap_or(LossReason::RuntimeEnded);
+                let told = guard_end.told();
+                if guard_end.is_cut() {
+                    return guard_end.validity().lost.unwrap_or(LossReason::RuntimeEnded);
                 }
-                let Validity { valid_until, at_end, lost } = grip.validity();
+                let Validity { valid_until, at_end, lost } = guard_end.validity();
                 if lost.is_some() || valid_until.since(clock.now()) <= before {
                     return lost.unwrap_or(at_end);
                 }
@@ -102,21 +102,21 @@ impl Hold {
 
     pub(super) async fn renew(&self, ttl: Duration) -> Result<Duration> {
         let lost = || self.loss().unwrap_or(LossReason::Expired).to_error();
-        if self.home.is_inherited() {
+        if self.runtime.is_inherited() {
             return Err(lost());
         }
         let (reply, answer) = oneshot::channel();
         let asked = self.shared.clock.now();
         // Sent for a lost lock too: the claim has to report the loss that its guard is told.
-        let sent = self.granted.grip.ask(Command::Renew { ttl, asked, reply });
+        let sent = self.granted.guard_end.ask(Command::Renew { ttl, asked, reply });
         if sent.is_err() || self.loss().is_some() {
             return Err(lost());
         }
         let patience = self.shared.patience_for(self.terms.ttl);
-        match self.home.answer(&self.shared.clock, patience, answer).await {
+        match self.runtime.answer(&self.shared.clock, patience, answer).await {
             Ok(Ok(answer)) => answer,
             Err(why @ Unanswered::StandsStill) if self.loss().is_none() => {
-                Err(self.home.unanswered(why, Effect::Unknown))
+                Err(self.runtime.unanswered(why, Effect::Unknown))
             }
             Ok(Err(_)) | Err(_) => Err(lost()),
         }
@@ -133,7 +133,7 @@ impl Hold {
         let (reply, answer) = oneshot::channel();
         // If sending fails, the lock is lost already.
         let asked = self.shared.clock.now();
-        *renewal = self.granted.grip.ask(Command::Renew { ttl, asked, reply }).is_ok().then_some(answer);
+        *renewal = self.granted.guard_end.ask(Command::Renew { ttl, asked, reply }).is_ok().then_some(answer);
     }
 
     /// Does the same as [`renew_in_background`](Self::renew_in_background) and waits for the answer. If no answer
@@ -154,16 +154,16 @@ impl Hold {
 
     /// Releases the lock for the last guard.
     pub(super) async fn release(self) -> Ending {
-        let home = self.home.clone();
-        let ending = home.here(async move {
+        let runtime = self.runtime.clone();
+        let ending = runtime.here(async move {
             let (reply, answer) = oneshot::channel();
             // If sending fails, the lock was lost before: the sender of the answer is gone, and the answer says so.
-            let ask = || drop(self.granted.grip.ask(Command::Release(reply)));
-            let mut answer = pin!(self.claim_future.answer(self.home.caller(), ask, answer));
+            let ask = || drop(self.granted.guard_end.ask(Command::Release(reply)));
+            let mut answer = pin!(self.claim_future.answer(self.runtime.caller(), ask, answer));
             loop {
                 let valid_until = self.validity().valid_until;
                 match self.shared.clock.until(valid_until, &mut answer).await {
-                    Some(how) => return how.map_or(Ending::Expired, GivenUp::ending),
+                    Some(how) => return how.map_or(Ending::Expired, ReleaseOutcome::ending),
                     // Renewed in between, while a `min_hold` is waited for.
                     None if self.validity().valid_until > valid_until => {}
                     None => return Ending::Expired,
@@ -195,7 +195,7 @@ impl Hold {
         let (driver, name) = (self.shared.driver.clone(), self.terms.name.clone());
         let patience = self.shared.patience_for(self.terms.ttl);
         let work = async move { driver.inspect(&name, patience).await };
-        let shown = self.home.run(&self.shared.clock, patience, work).await?;
+        let shown = self.runtime.run(&self.shared.clock, patience, work).await?;
         let is_ours = |token: Option<FencingToken>| token.is_none_or(|token| token == self.granted.token);
         match (shown.holder, self.loss()) {
             (Some(holder), None) if is_ours(holder.token) => Ok(holder.owner),
@@ -205,13 +205,13 @@ impl Hold {
 
     /// Completes the work for the only guard. A lock that was lost is not waited for longer than one call takes.
     pub(super) async fn complete(self) -> Completion {
-        let (home, clock) = (self.home.clone(), self.shared.clock.clone());
+        let (runtime, clock) = (self.runtime.clone(), self.shared.clock.clone());
         let patience = self.shared.patience_for(self.terms.ttl);
-        let answer = home.answer(&clock, patience, async move {
+        let answer = runtime.answer(&clock, patience, async move {
             let (reply, answer) = oneshot::channel();
             // If sending fails, the lock was lost before: the sender of the answer is gone, and the answer says so.
-            let ask = || drop(self.granted.grip.ask(Command::Complete(reply)));
-            self.claim_future.answer(self.home.caller(), ask, answer).await
+            let ask = || drop(self.granted.guard_end.ask(Command::Complete(reply)));
+            self.claim_future.answer(self.runtime.caller(), ask, answer).await
         });
         match answer.await {
             Ok(Ok(given_up)) => given_up.completion(),
@@ -222,11 +222,11 @@ impl Hold {
     /// Returns why the lock is lost, if it is.
     pub(crate) fn loss(&self) -> Option<LossReason> {
         // Asked first: in a fork, a thread of the parent may hold the lock of the tie for ever.
-        if self.home.is_inherited() {
+        if self.runtime.is_inherited() {
             return Some(LossReason::RuntimeEnded);
         }
         let loss = self.validity().loss(self.shared.clock.now());
-        loss.or_else(|| self.granted.grip.is_cut().then_some(LossReason::RuntimeEnded))
+        loss.or_else(|| self.granted.guard_end.is_cut().then_some(LossReason::RuntimeEnded))
     }
 
     /// Returns the ttl of a renewal that the caller did not ask for; `None` for a fixed lease.
@@ -236,7 +236,7 @@ impl Hold {
 
     /// Returns what the claim has told last.
     fn validity(&self) -> Validity {
-        self.granted.grip.validity()
+        self.granted.guard_end.validity()
     }
 
     pub(super) fn at(&self, operation: &'static str, error: Error) -> Error {

@@ -12,10 +12,10 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::ending::{Completion, Ending, LossReason};
 use crate::error::{Error, Result};
-use crate::home::Home;
 use crate::name::Name;
 use crate::owner::{Owner, OwnerBytes};
 use crate::process::Shares;
+use crate::runtime::RuntimeHandle;
 use crate::token::FencingToken;
 
 pub(crate) use hold::Hold;
@@ -272,7 +272,7 @@ impl Guard {
     /// locks that a thread of the parent may hold.
     fn take(&mut self) -> Option<Arc<Hold>> {
         let hold = self.hold.take()?;
-        if hold.home.is_inherited() {
+        if hold.runtime.is_inherited() {
             mem::forget(hold);
             return None;
         }
@@ -284,8 +284,8 @@ impl Guard {
         self.hold().loss().map_or(Ok(()), Err)
     }
 
-    pub(crate) fn home(&self) -> &Shares<Home> {
-        &self.hold().home
+    pub(crate) fn runtime(&self) -> &Shares<RuntimeHandle> {
+        &self.hold().runtime
     }
 
     pub(crate) fn clock(&self) -> &Clock {

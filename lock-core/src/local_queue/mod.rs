@@ -1,9 +1,9 @@
 //! The local queue: the waiters of one name in one client queue here, first come, first served, and one of them at a
 //! time contends at the server. A thousand waiting tasks cost the server as much as one.
 
+mod hand_off_budget;
+mod last_seen;
 mod line;
-mod sight;
-mod streak;
 mod successor;
 mod turn;
 
@@ -16,12 +16,12 @@ use crate::clock::{Clock, Instant};
 use crate::driver::Request;
 use crate::name::Name;
 
+use hand_off_budget::HandOffBudget;
+use last_seen::LastSeen;
 use line::{Line, Ticket};
-use sight::Sight;
-use streak::Streak;
 
-pub(crate) use sight::{FIRST_ANSWER, Seen};
-pub(crate) use streak::PASS_PAUSE;
+pub(crate) use hand_off_budget::PASS_PAUSE;
+pub(crate) use last_seen::{FIRST_ANSWER, Seen};
 pub(crate) use successor::Asked;
 pub(crate) use turn::Turn;
 
@@ -35,7 +35,7 @@ pub(crate) struct LocalQueues {
 #[derive(Debug, Default)]
 struct Names {
     queues: HashMap<Name, Arc<LocalQueue>>,
-    /// Queues without waiters whose streak is still remembered, the oldest first.
+    /// Queues without waiters whose hand_off_budget is still remembered, the oldest first.
     kept: VecDeque<(Instant, Name)>,
 }
 
@@ -47,8 +47,8 @@ struct State {
     /// Whether a task has the turn.
     is_taken: bool,
     line: Line,
-    sight: Sight,
-    streak: Streak,
+    last_seen: LastSeen,
+    hand_off_budget: HandOffBudget,
 }
 
 /// What a task has got by joining a queue.
@@ -82,7 +82,7 @@ impl LocalQueues {
         let mut state = place.queue().state();
         if !state.is_taken {
             state.is_taken = true;
-            state.sight.turn_came(now);
+            state.last_seen.turn_came(now);
             drop(state);
             return Joined::Turn(Turn::new(place));
         }
@@ -96,7 +96,7 @@ impl LocalQueues {
     pub(crate) fn seen_since(&self, since: Instant, name: &Name) -> Seen {
         let names = self.names();
         let Some(queue) = names.queues.get(name) else { return Seen::Nothing };
-        queue.state().sight.since(since, self.clock.now())
+        queue.state().last_seen.since(since, self.clock.now())
     }
 
     /// Returns of how many names there is a queue.
@@ -121,13 +121,13 @@ impl LocalQueues {
 }
 
 impl Names {
-    /// Forgets the queues whose streak is no longer remembered. Each queue was put there once, so that no call does much.
+    /// Forgets the queues whose hand_off_budget is no longer remembered. Each queue was put there once, so that no call does much.
     fn sweep(&mut self, now: Instant) {
         while self.kept.front().is_some_and(|(at, _)| now.since(*at) >= PASS_PAUSE) {
             let Some((_, name)) = self.kept.pop_front() else { return };
             if let Some(queue) = self.queues.get(&name)
                 && Arc::strong_count(queue) == 1
-                && !queue.state().streak.is_remembered(now)
+                && !queue.state().hand_off_budget.is_remembered(now)
             {
                 self.queues.remove(&name);
             }
@@ -174,7 +174,7 @@ impl Drop for Place {
             return;
         }
         let now = self.queues.clock.now();
-        if queue.state().streak.is_remembered(now) {
+        if queue.state().hand_off_budget.is_remembered(now) {
             names.kept.push_back((now, self.name.clone()));
         } else {
             names.queues.remove(&self.name);

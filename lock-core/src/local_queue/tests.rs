@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::streak::{CHANCE, MOST_IN_A_ROW};
+use super::hand_off_budget::{CHANCE, MOST_IN_A_ROW};
 use super::*;
 use crate::clock::{Time, Timer};
 
@@ -82,7 +82,7 @@ async fn a_queue_in_use_is_not_swept() {
     let name = |n: u32| Name::new(format!("n{n}")).unwrap();
     let mut turns = Vec::new();
     for n in 0..100 {
-        // Kept for its streak, and then in use again, when the time of the streak is over.
+        // Kept for its hand_off_budget, and then in use again, when the time of the hand_off_budget is over.
         enter(&queues, &name(n)).await.released(Some(true));
         turns.push(enter(&queues, &name(n)).await);
         enter(&queues, &name(1000 + n)).await.released(Some(true));
@@ -102,7 +102,7 @@ async fn a_queue_in_use_is_not_swept() {
     assert_eq!(queues.names().queues.len(), 0);
 }
 
-/// Whether another client was seen to hold the lock before the streak.
+/// Whether another client was seen to hold the lock before the hand_off_budget.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Before {
     Busy,
@@ -110,19 +110,24 @@ enum Before {
 }
 
 /// Returns how many grants a client has in a row, of twenty.
-async fn streak(queues: &Arc<LocalQueues>, name: &Name, before: Before, others: Option<bool>) -> u32 {
-    let mut streak = 0;
+async fn hand_off_budget(
+    queues: &Arc<LocalQueues>,
+    name: &Name,
+    before: Before,
+    others: Option<bool>,
+) -> u32 {
+    let mut hand_off_budget = 0;
     loop {
         let turn = enter(queues, name).await;
-        if streak == 20 || turn.turns_owed() > 0 {
-            return streak;
+        if hand_off_budget == 20 || turn.turns_owed() > 0 {
+            return hand_off_budget;
         }
-        if streak == 0 && before == Before::Busy {
+        if hand_off_budget == 0 && before == Before::Busy {
             turn.busy(queues.clock.now(), None);
         }
         turn.granted();
         turn.released(others);
-        streak += 1;
+        hand_off_budget += 1;
     }
 }
 
@@ -135,22 +140,22 @@ async fn a_process_stands_back_after_its_row_if_others_wait() {
         (Before::Busy, None, MOST_IN_A_ROW),
     ] {
         let (queues, name) = (queues(), Name::new("n").unwrap());
-        assert_eq!(streak(&queues, &name, before, others).await, expected, "{before:?}, {others:?}");
+        assert_eq!(hand_off_budget(&queues, &name, before, others).await, expected, "{before:?}, {others:?}");
     }
 }
 
 #[tokio::test]
 async fn a_client_that_only_might_be_there_is_no_reason_to_stand_back() {
     let (queues, name) = (queues(), Name::new("n").unwrap());
-    assert_eq!(streak(&queues, &name, Before::Nothing, None).await, 20);
+    assert_eq!(hand_off_budget(&queues, &name, Before::Nothing, None).await, 20);
     assert_eq!(
         queues.names().queues.len(),
         0,
         "a client that might be there is no reason to remember the name"
     );
-    assert_eq!(streak(&queues, &name, Before::Busy, None).await, MOST_IN_A_ROW);
+    assert_eq!(hand_off_budget(&queues, &name, Before::Busy, None).await, MOST_IN_A_ROW);
     assert_eq!(
-        streak(&queues, &name, Before::Nothing, None).await,
+        hand_off_budget(&queues, &name, Before::Nothing, None).await,
         20,
         "it has let the client pass that it had seen"
     );

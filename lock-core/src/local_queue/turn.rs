@@ -19,12 +19,12 @@ impl Turn {
     }
 
     /// Returns how many turns of others this client lets pass: as many as its own tasks had in a row while others
-    /// waited. Then begins a new streak.
+    /// waited. Then begins a new hand_off_budget.
     pub(crate) fn turns_owed(&self) -> u32 {
         let now = self.now();
         let mut state = self.place.queue().state();
-        match state.streak.is_full(now) {
-            true => state.streak.begin_anew(),
+        match state.hand_off_budget.is_full(now) {
+            true => state.hand_off_budget.begin_anew(),
             false => 0,
         }
     }
@@ -32,51 +32,51 @@ impl Turn {
     /// Returns whether this task comes back, after a pause, to a lock that its client gave up a moment ago while others
     /// waited for it.
     pub(crate) fn comes_back(&self) -> bool {
-        self.place.queue().state().streak.comes_back(self.now())
+        self.place.queue().state().hand_off_budget.comes_back(self.now())
     }
 
     /// Records that a turn of another client was let pass, and that it came.
     pub(crate) fn heard_of_others(&self) {
-        self.place.queue().state().streak.heard_of_others();
+        self.place.queue().state().hand_off_budget.heard_of_others();
     }
 
     /// Records that no other client took the turn that was let pass.
     pub(crate) fn waited_in_vain(&self) {
-        self.place.queue().state().streak.waited_in_vain();
+        self.place.queue().state().hand_off_budget.waited_in_vain();
     }
 
     pub(crate) fn granted(&self) {
         let now = self.now();
         let mut state = self.place.queue().state();
-        state.sight.granted();
-        state.streak.granted(now);
+        state.last_seen.granted();
+        state.hand_off_budget.granted(now);
     }
 
-    /// Records that another client has the lock. That ends the streak, and the other client may want the lock again.
+    /// Records that another client has the lock. That ends the hand_off_budget, and the other client may want the lock again.
     ///
     /// The answer describes some moment after the attempt was sent (`asked`). A caller that came later than that must
     /// not rely on it.
     pub(crate) fn busy(&self, asked: Instant, holder: Option<&Entry>) {
         let mut state = self.place.queue().state();
-        state.sight.held(asked, holder);
-        state.streak.end();
+        state.last_seen.held(asked, holder);
+        state.hand_off_budget.end();
     }
 
     /// Records that the attempt that was sent at `asked` has failed.
     pub(crate) fn trouble(&self, asked: Instant, error: &Error) {
-        self.place.queue().state().sight.trouble(asked, error);
+        self.place.queue().state().last_seen.trouble(asked, error);
     }
 
     /// Records a release. If the server can't say whether others wait, what was seen of them before counts.
     pub(crate) fn released(&self, others: Option<bool>) {
         let now = self.now();
-        self.place.queue().state().streak.released(now, others);
+        self.place.queue().state().hand_off_budget.released(now, others);
     }
 
     /// Records that the lock went to the next task without being free in between.
     pub(super) fn handed_over(&self, others: Option<bool>) {
         let now = self.now();
-        self.place.queue().state().streak.handed_over(now, others);
+        self.place.queue().state().hand_off_budget.handed_over(now, others);
     }
 
     /// Takes the next waiter out of the queue, so that the lock can be handed over to it. Returns the turn if there is
@@ -85,7 +85,7 @@ impl Turn {
         let now = self.now();
         let next = {
             let mut state = self.place.queue().state();
-            match state.streak.goes_on(now) {
+            match state.hand_off_budget.goes_on(now) {
                 true => state.line.next_with_request(),
                 false => None,
             }
@@ -100,8 +100,8 @@ impl Turn {
     pub(super) fn changes_hands(&self) {
         let now = self.now();
         let mut state = self.place.queue().state();
-        state.sight.turn_over(now);
-        state.sight.turn_came(now);
+        state.last_seen.turn_over(now);
+        state.last_seen.turn_came(now);
     }
 
     pub(super) fn now(&self) -> Instant {
@@ -114,16 +114,16 @@ impl Drop for Turn {
         let now = self.now();
         let next = {
             let mut state = self.place.queue().state();
-            state.sight.turn_over(now);
+            state.last_seen.turn_over(now);
             let next = state.line.next();
             match next {
                 Some(_) => {
-                    state.sight.turn_came(now);
-                    state.streak.goes_to_a_waiter(now);
+                    state.last_seen.turn_came(now);
+                    state.hand_off_budget.goes_to_a_waiter(now);
                 }
                 None => {
                     state.is_taken = false;
-                    state.streak.pauses();
+                    state.hand_off_budget.pauses();
                 }
             }
             next

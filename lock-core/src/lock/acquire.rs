@@ -8,13 +8,13 @@ use futures_util::FutureExt;
 use tokio::sync::oneshot;
 
 use super::Lock;
+use crate::acquisition::{Acquisition, Answer, LONGEST_PATIENCE, Outcome};
 use crate::driver::{Inspection, Queueing};
 use crate::error::{Effect, Error, Result};
 use crate::guard::Hold;
-use crate::home::{Caller, CallerPolled, Unanswered, runtime_ended};
 use crate::human_duration::HumanDuration;
-use crate::life::{Answer, LONGEST_PATIENCE, Life, Outcome};
 use crate::local_queue::{FIRST_ANSWER, Seen};
+use crate::runtime::{Caller, RunToCompletion, Unanswered, runtime_ended};
 
 /// How long a caller whose wait has run out asks the server for the holder, where no attempt has shown it.
 const HOLDER_LOOK: Duration = Duration::from_millis(50);
@@ -25,7 +25,7 @@ const OTHERS_WERE_BEFORE: &str =
 /// A claim that has begun, and the channel of its answer.
 struct Claimed {
     caller: Caller,
-    claim_future: Arc<CallerPolled>,
+    claim_future: Arc<RunToCompletion>,
     answer: oneshot::Receiver<Answer>,
 }
 
@@ -46,7 +46,7 @@ impl Lock {
             Outcome::NotGranted(seen) => {
                 let error = Box::pin(async {
                     let error = self.out_of_time(seen).await;
-                    self.home.explain(&self.shared.clock, error).await
+                    self.runtime.explain(&self.shared.clock, error).await
                 });
                 Err(self.at("acquire", error.await))
             }
@@ -61,14 +61,14 @@ impl Lock {
             Outcome::Granted(hold) => Ok(Some(hold)),
             Outcome::NotGranted(_) => Ok(None),
             // Boxed, as above.
-            Outcome::Failed(error) => Err(Box::pin(self.home.explain(&self.shared.clock, error)).await),
+            Outcome::Failed(error) => Err(Box::pin(self.runtime.explain(&self.shared.clock, error)).await),
         }
     }
 
     /// Starts a claim. The caller has to poll its future or wake it.
     fn claim(&self, waits: Queueing) -> Result<Claimed> {
-        let Lock { shared, home, terms, .. } = self;
-        home.is_here().map_err(|e| self.at("acquire", e))?;
+        let Lock { shared, runtime, terms, .. } = self;
+        runtime.is_here().map_err(|e| self.at("acquire", e))?;
         if shared.is_closing() {
             return Err(
                 self.at("acquire", Error::unavailable(Effect::NotApplied, "this client is shut down"))
@@ -76,28 +76,28 @@ impl Lock {
         }
         let wait_ends = self.wait.map(|wait| shared.clock.now() + wait);
         let (reply, answer) = oneshot::channel();
-        let counted = home.task_count().enter();
-        let life = Box::new(Life::new(Arc::clone(shared), counted, terms.clone(), waits, wait_ends));
+        let counted = runtime.task_count().enter();
+        let life = Box::new(Acquisition::new(Arc::clone(shared), counted, terms.clone(), waits, wait_ends));
         Ok(Claimed {
-            caller: home.caller(),
-            claim_future: CallerPolled::new(home.handle(), life.live(reply)),
+            caller: runtime.caller(),
+            claim_future: RunToCompletion::new(runtime.handle(), life.live(reply)),
             answer,
         })
     }
 
     /// Waits for the answer to a claim, as long as the client's runtime does not stand still for `patience`.
     async fn granted(&self, patience: Duration, claim: Claimed) -> Result<Outcome<Arc<Hold>>, Unanswered> {
-        self.home.answer(&self.shared.clock, patience, self.answer(claim)).await
+        self.runtime.answer(&self.shared.clock, patience, self.answer(claim)).await
     }
 
     /// Waits for the answer to a claim. If this future is dropped, the claim leaves by itself.
     async fn answer(&self, Claimed { caller, claim_future, answer }: Claimed) -> Outcome<Arc<Hold>> {
-        let Lock { shared, home, terms, .. } = self;
+        let Lock { shared, runtime, terms, .. } = self;
         match claim_future.answer(caller, || (), answer).await {
             Err(_gone) => Outcome::Failed(self.at("acquire", runtime_ended())),
             Ok(Outcome::Failed(error)) => Outcome::Failed(self.at("acquire", error)),
             Ok(answer) => answer.map(|granted| {
-                Arc::new(Hold::new(terms.clone(), granted, claim_future, shared.clone(), home.clone()))
+                Arc::new(Hold::new(terms.clone(), granted, claim_future, shared.clone(), runtime.clone()))
             }),
         }
     }
@@ -108,7 +108,7 @@ impl Lock {
         let clock = &self.shared.clock;
         let began = clock.now();
         let seen = || self.shared.local_queues.seen_since(began, &self.terms.name);
-        let answered = self.home.here(async {
+        let answered = self.runtime.here(async {
             let mut answer = pin!(self.answer(claim));
             let mut outcome = clock.until(began + wait, &mut answer).await;
             let unheard = || matches!(seen(), Seen::Nothing | Seen::HeldBefore);
@@ -127,7 +127,7 @@ impl Lock {
     }
 
     fn answered(&self, outcome: Result<Outcome<Arc<Hold>>, Unanswered>) -> Result<Outcome<Arc<Hold>>> {
-        outcome.map_err(|why| self.at("acquire", self.home.unanswered(why, Effect::NotApplied)))
+        outcome.map_err(|why| self.at("acquire", self.runtime.unanswered(why, Effect::NotApplied)))
     }
 
     /// Returns the error for a caller whose wait is over. It names the holder, or says that another caller was before

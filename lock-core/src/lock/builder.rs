@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{DEFAULT_TTL, Lock};
+use crate::acquisition::{Shared, Terms, less_margin};
 use crate::driver::{Lease, Mode};
 use crate::error::{Error, Result};
-use crate::home::Home;
 use crate::human_duration::HumanDuration;
-use crate::life::{Shared, Terms, less_margin};
 use crate::name::Name;
 use crate::owner::Label;
 use crate::process::Shares;
 use crate::reentrant::Reentrant;
+use crate::runtime::RuntimeHandle;
 
 /// Builds a [`Lock`]: a name and its terms.
 ///
@@ -36,7 +36,7 @@ use crate::reentrant::Reentrant;
 #[must_use = "a builder does nothing until `build`"]
 pub struct LockBuilder {
     shared: Shares<Shared>,
-    home: Shares<Home>,
+    runtime: Shares<RuntimeHandle>,
     name: String,
     ttl: Option<Duration>,
     wait: Option<Duration>,
@@ -48,10 +48,10 @@ pub struct LockBuilder {
 }
 
 impl LockBuilder {
-    pub(crate) fn new(shared: Shares<Shared>, home: Shares<Home>, name: String) -> LockBuilder {
+    pub(crate) fn new(shared: Shares<Shared>, runtime: Shares<RuntimeHandle>, name: String) -> LockBuilder {
         LockBuilder {
             shared,
-            home,
+            runtime,
             name,
             ttl: None,
             wait: None,
@@ -131,7 +131,7 @@ impl LockBuilder {
     /// - for a `min_hold` that is not shorter than a fixed lease certainly lasts. On a server that keeps sessions, that
     ///   is about half of the ttl.
     pub fn build(self) -> Result<Lock> {
-        let LockBuilder { shared, home, .. } = self;
+        let LockBuilder { shared, runtime, .. } = self;
         let invalid = |e: Error| shared.at("build", None, e);
         let name = Name::new(&self.name).map_err(invalid)?;
         let ttl = match self.ttl {
@@ -175,7 +175,7 @@ impl LockBuilder {
             period: None,
         });
         let wait = self.wait.filter(|wait| *wait < FOR_EVER);
-        Ok(Lock { shared, home, terms, wait, reentrant: self.reentrant })
+        Ok(Lock { shared, runtime, terms, wait, reentrant: self.reentrant })
     }
 }
 

@@ -7,19 +7,19 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::acquisition::{Shared, Terms};
 use crate::backoff;
 use crate::clock::Clock;
 use crate::driver::{Driver, Info, Inspection, Lease, Revocation, Revoked, When};
 use crate::error::{Effect, Error, Result};
 use crate::guard::{Guard, Hold};
-use crate::home::Home;
 use crate::human_duration::HumanDuration;
-use crate::life::{Shared, Terms};
 use crate::name::Name;
 use crate::owner::{Owner, OwnerBytes};
 use crate::period::Period;
 use crate::process::Shares;
 use crate::reentrant::{Place, Reentrant};
+use crate::runtime::RuntimeHandle;
 
 /// How long a lock is kept without a renewal, unless its terms say otherwise.
 pub const DEFAULT_TTL: Duration = Duration::from_secs(30);
@@ -40,7 +40,7 @@ pub const DEFAULT_TTL: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub struct Lock {
     shared: Shares<Shared>,
-    home: Shares<Home>,
+    runtime: Shares<RuntimeHandle>,
     terms: Arc<Terms>,
     wait: Option<Duration>,
     reentrant: Option<Reentrant>,
@@ -153,7 +153,7 @@ impl Lock {
         let (driver, name) = (self.shared.driver.clone(), self.terms.name.clone());
         let patience = self.shared.patience_for(self.terms.ttl);
         let inspect = async move { driver.inspect(&name, patience).await };
-        let outcome = self.home.run(&self.shared.clock, patience, inspect).await;
+        let outcome = self.runtime.run(&self.shared.clock, patience, inspect).await;
         outcome.map_err(|e| self.at("inspect", e))
     }
 
@@ -190,7 +190,7 @@ impl Lock {
             driver.revoke(&name, revocation).await
         };
         // Two requests.
-        let outcome = self.home.run(&self.shared.clock, patience * 2, revoked).await;
+        let outcome = self.runtime.run(&self.shared.clock, patience * 2, revoked).await;
         outcome.map_err(|e| self.at("revoke", e))
     }
 
@@ -235,8 +235,8 @@ impl Lock {
         owner: &Reentrant,
         granted: impl Future<Output = Result<Option<Arc<Hold>>>>,
     ) -> Result<Option<Guard>> {
-        let entered = self.home.here(owner.enter(self.place(), granted)).await;
-        let entered = entered.unwrap_or_else(|why| Err(self.home.unanswered(why, Effect::NotApplied)));
+        let entered = self.runtime.here(owner.enter(self.place(), granted)).await;
+        let entered = entered.unwrap_or_else(|why| Err(self.runtime.unanswered(why, Effect::NotApplied)));
         let hold = entered.map_err(|e| self.at("acquire", e))?;
         Ok(hold.map(Guard::new))
     }
@@ -269,8 +269,8 @@ impl Lock {
         self.shared.info()
     }
 
-    pub(crate) fn home(&self) -> &Shares<Home> {
-        &self.home
+    pub(crate) fn runtime(&self) -> &Shares<RuntimeHandle> {
+        &self.runtime
     }
 
     pub(crate) fn clock(&self) -> &Clock {

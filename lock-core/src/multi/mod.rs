@@ -160,8 +160,8 @@ impl MultiLock {
         let first = self.first();
         let again = self.now() + first.pause_after_error(losses);
         let until = ends.map_or(again, |ends| again.min(ends));
-        let paused = first.home().here(first.clock().sleep_until(until)).await;
-        paused.map_err(|why| first.home().unanswered(why, Effect::NotApplied))?;
+        let paused = first.runtime().here(first.clock().sleep_until(until)).await;
+        paused.map_err(|why| first.runtime().unanswered(why, Effect::NotApplied))?;
         match ends {
             Some(ends) if ends <= self.now() => Err(lost),
             _ => Ok(()),

@@ -20,7 +20,7 @@ impl PeriodicLock {
     /// Inside async code.
     #[track_caller]
     pub fn blocking_acquire(&self) -> Result<PeriodicGuard> {
-        self.lock.home().wait_for(self.acquire())
+        self.lock.runtime().wait_for(self.acquire())
     }
 
     /// Does the same as [`PeriodicLock::try_acquire`], for threads without async.
@@ -34,7 +34,7 @@ impl PeriodicLock {
     /// Inside async code.
     #[track_caller]
     pub fn blocking_try_acquire(&self) -> Result<Option<PeriodicGuard>> {
-        self.lock.home().wait_for(self.try_acquire())
+        self.lock.runtime().wait_for(self.try_acquire())
     }
 
     /// Takes the lock if it is free, runs `work` on this thread, and keeps the slot if it returns `Ok`. If it returns
@@ -82,8 +82,8 @@ impl PeriodicGuard {
     /// Inside async code.
     #[track_caller]
     pub fn blocking_complete(self) -> Completion {
-        let home = self.guard.home().clone();
-        home.wait_for(self.complete())
+        let runtime = self.guard.runtime().clone();
+        runtime.wait_for(self.complete())
     }
 
     /// Does the same as [`PeriodicGuard::release`], for threads without async.

@@ -8,9 +8,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::driver::{
     Attempt, Busy, Claim, Driver, Entry, Fair, Fencing, Finding, Grant, Info, Inspection, Lease, Predecessor,
-    RandomSource, Release, Renewal, Request, Revocation, Revoked, Succession, Successions, Time, Timer,
-    UnixTime, Wakes, Watched,
+    Release, Renewal, Request, Revocation, Revoked, UnixTime, Wakes, Watched,
 };
+use lock_core::driver::{Takeover, Takeovers};
+use lock_core::toolkit::{RandomSource, Time, Timer};
 use lock_core::{
     Client, Clock, Effect, Error, FencingToken, Instant, Name, Options, OwnerBytes, Random, Result,
 };
@@ -67,9 +68,9 @@ pub(crate) fn released() -> Step<Release> {
 }
 
 /// A grant in the place of the holder.
-pub(crate) fn succeeded(valid_for: Duration, others: Option<bool>) -> Step<Succession> {
+pub(crate) fn succeeded(valid_for: Duration, others: Option<bool>) -> Step<Takeover> {
     let grant = Grant::new(FencingToken::new(8).expect("eight"), valid_for);
-    (ms(1), Ok(Succession::Granted { grant, others }))
+    (ms(1), Ok(Takeover::Granted { grant, others }))
 }
 
 /// No answer within `patience`.
@@ -92,8 +93,8 @@ pub(crate) struct Script {
     pub(crate) attempts: Mutex<VecDeque<Step<Attempt>>>,
     pub(crate) renewals: Mutex<VecDeque<Step<Renewal>>>,
     pub(crate) releases: Mutex<VecDeque<Step<Release>>>,
-    /// The answers to `succeed`; if there are none when the client is opened, the server knows no successions.
-    pub(crate) successions: Mutex<VecDeque<Step<Succession>>>,
+    /// The answers to `take_over`; if there are none when the client is opened, the server knows no takeovers.
+    pub(crate) takeovers: Mutex<VecDeque<Step<Takeover>>>,
     /// The answers to `watch`; if there are none, the server can't announce revokes.
     pub(crate) watches: Mutex<VecDeque<Step<Watched>>>,
     pub(crate) change: Notify,
@@ -210,8 +211,8 @@ pub(crate) fn driver(script: &Arc<Script>, clock: Clock) -> Scripted {
     let mut info = Info::new("scripted", "", Fencing::Always, lease, ms(10)..=Duration::from_secs(3600));
     info.wakes = *script.wakes.get_or_init(|| Wakes::Polled);
     info.fair = *script.fair.get_or_init(|| Fair::No);
-    if !script.successions.lock().expect("no panic under it").is_empty() {
-        info.successions = Successions::InOneRequest;
+    if !script.takeovers.lock().expect("no panic under it").is_empty() {
+        info.takeovers = Takeovers::InOneRequest;
     }
     Scripted { script: script.clone(), info: Arc::new(info), clock }
 }
@@ -268,9 +269,9 @@ impl Claim for ScriptedClaim {
         self.script.step(&self.clock, "attempt".into(), &self.script.attempts).await
     }
 
-    async fn succeed(&mut self, predecessor: &Predecessor) -> Result<Succession> {
-        let what = format!("succeed {}", predecessor.label);
-        self.script.step(&self.clock, what, &self.script.successions).await
+    async fn take_over(&mut self, predecessor: &Predecessor) -> Result<Takeover> {
+        let what = format!("take_over {}", predecessor.label);
+        self.script.step(&self.clock, what, &self.script.takeovers).await
     }
 
     async fn listen(&mut self) -> Result<()> {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use etcd_client::Txn;
-use lock_core::driver::{Busy, Call, LossReason, Request};
+use lock_core::driver::{Busy, LossReason, Request};
+use lock_core::toolkit::Call;
 use lock_core::{Effect, Error, Result};
 
 use super::position::require_lease;

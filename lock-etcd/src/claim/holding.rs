@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use lock_core::Instant;
-use lock_core::driver::{Call, LossReason};
+use lock_core::driver::LossReason;
+use lock_core::toolkit::Call;
 
 use super::EtcdClaim;
 use crate::session::{Proof, SessionState};

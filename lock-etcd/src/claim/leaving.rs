@@ -1,7 +1,8 @@
 //! How a claim ends: it deletes its key, and defeats attempts that may still take effect.
 
 use etcd_client::Txn;
-use lock_core::driver::{Call, Release};
+use lock_core::driver::Release;
+use lock_core::toolkit::Call;
 use lock_core::{Error, Result};
 
 use super::EtcdClaim;

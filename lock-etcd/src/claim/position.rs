@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use lock_core::driver::{Attempt, Busy, Call, Grant, Queueing};
+use lock_core::driver::{Attempt, Busy, Grant, Queueing};
+use lock_core::toolkit::Call;
 use lock_core::{Effect, Error, FencingToken, Result};
 
 use super::holding::Held;

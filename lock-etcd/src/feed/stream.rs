@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use etcd_client::{WatchOptions, WatchRequestSender, WatchResponse, WatchResponseStream};
 use lock_core::Clock;
-use lock_core::driver::{Call, HumanDuration};
+use lock_core::toolkit::{Call, HumanDuration};
 
 use crate::cluster::Cluster;
 use crate::errors;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use lock_core::driver::Call;
+use lock_core::toolkit::Call;
 
 use super::{Beat, Heartbeat};
 use crate::cluster::RequestError;

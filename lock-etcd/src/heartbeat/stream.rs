@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use etcd_client::{LeaseKeepAliveStream, LeaseKeeper};
 use lock_core::Instant;
-use lock_core::driver::Call;
+use lock_core::toolkit::Call;
 
 use super::Heartbeat;
 use crate::cluster::Cluster;

@@ -73,7 +73,7 @@ impl Server for LeaseServer {
             Request::Succeed { key, predecessor, owner, label, ttl, deadline } => {
                 let ends = now + ttl;
                 let attempt = Holder { owner, label, since: now, ends, deadline, stands_for: None };
-                Handled::quietly(self.succeed(now, from, &key, predecessor, attempt))
+                Handled::quietly(self.take_over(now, from, &key, predecessor, attempt))
             }
             Request::Renew { key, owner, ttl } => Handled::quietly(self.renew(now, &key, owner, ttl)),
             Request::Release { key, owner } => self.release(now, from, &key, owner),
@@ -168,7 +168,7 @@ impl LeaseServer {
         }
     }
 
-    fn succeed(
+    fn take_over(
         &mut self,
         now: ServerTime,
         from: ClientId,

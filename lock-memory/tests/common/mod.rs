@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::driver::RandomSource;
+use lock_core::toolkit::RandomSource;
 use lock_core::{Owner, OwnerBytes, Random};
 use lock_memory::ServerTime;
 use lock_memory::server::ClientId;

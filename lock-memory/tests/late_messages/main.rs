@@ -14,7 +14,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::driver::{Driver, Prefix, Revoked, When};
+use lock_core::driver::{Driver, Revoked, When};
+use lock_core::toolkit::Prefix;
 use lock_core::{Client, Clock, Ending, ErrorKind, LossReason, Options};
 use lock_memory::ServerTime;
 use lock_memory::lease::LeaseDriver;

@@ -9,7 +9,7 @@ use lock_memory::server::lease::{Answer, LeaseServer};
 
 use crate::common::{NOW, SplitMix};
 use crate::model::{Model, OPERATOR};
-use crate::{ask, attempt, release, renew, revoke, succeed};
+use crate::{ask, attempt, release, renew, revoke, take_over};
 
 #[test]
 fn a_thousand_random_histories_fit_the_model() {
@@ -28,7 +28,7 @@ fn a_thousand_random_histories_fit_the_model() {
             let request = match random.below(10) {
                 0..=2 => attempt(n, ttl, now + Duration::from_micros(random.below(3_000_000) + step)),
                 3..=4 => renew(n, ttl),
-                7..=8 => succeed(n, ttl, now + Duration::from_micros(random.below(3_000_000) + step)),
+                7..=8 => take_over(n, ttl, now + Duration::from_micros(random.below(3_000_000) + step)),
                 5 => release(n),
                 6 if random.below(3) == 0 => revoke(n, OPERATOR, When::HoldersDeadline),
                 6 => revoke(n, OPERATOR, When::Now),

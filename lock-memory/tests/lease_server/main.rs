@@ -18,8 +18,8 @@ fn attempt(n: u64, ttl: Duration, deadline: ServerTime) -> Request {
     Request::Attempt { key: "n".into(), owner: owner(n), label: Label::new("a test"), ttl, deadline }
 }
 
-/// The succession of owner `n` to the owner after it.
-fn succeed(n: u64, ttl: Duration, deadline: ServerTime) -> Request {
+/// The takeover of owner `n` to the owner after it.
+fn take_over(n: u64, ttl: Duration, deadline: ServerTime) -> Request {
     let (key, label) = ("n".into(), Label::new("a test"));
     Request::Succeed { key, predecessor: owner(predecessor(n)), owner: owner(n), label, ttl, deadline }
 }
@@ -68,26 +68,26 @@ fn grant(server: &mut LeaseServer, now: ServerTime, n: u64) -> u64 {
 fn a_lock_is_handed_over_by_its_holder_alone() {
     let mut server = LeaseServer::default();
     let deadline = NOW + SECOND;
-    assert!(matches!(ask(&mut server, NOW, succeed(1, TTL, deadline)), Answer::NotHeld));
+    assert!(matches!(ask(&mut server, NOW, take_over(1, TTL, deadline)), Answer::NotHeld));
     let first = grant(&mut server, NOW, predecessor(1));
     server.handle(NOW, B, Request::Listen { key: "n".into(), serial: 1 });
-    match server.handle(NOW, A, succeed(1, TTL * 2, deadline)) {
+    match server.handle(NOW, A, take_over(1, TTL * 2, deadline)) {
         Handled { answer: Answer::Succeeded { token, left, others }, pushes } => {
             assert!(token.get() > first && left == TTL * 2 && others && pushes.is_empty());
         }
         Handled { answer, .. } => panic!("{answer:?}"),
     }
-    assert!(matches!(ask(&mut server, NOW, succeed(1, TTL, deadline)), Answer::NotHeld));
+    assert!(matches!(ask(&mut server, NOW, take_over(1, TTL, deadline)), Answer::NotHeld));
     assert!(matches!(ask(&mut server, NOW, release(predecessor(1))), Answer::NotHeld));
     assert_eq!(server.handle(NOW, A, release(1)).pushes.len(), 1, "B is told of the release");
 }
 
 #[test]
-fn a_succession_after_its_deadline_is_refused() {
+fn a_takeover_after_its_deadline_is_refused() {
     let mut server = LeaseServer::default();
     grant(&mut server, NOW, predecessor(1));
     let late = NOW + SECOND * 2;
-    assert!(matches!(ask(&mut server, late, succeed(1, TTL, NOW + SECOND)), Answer::Refused));
+    assert!(matches!(ask(&mut server, late, take_over(1, TTL, NOW + SECOND)), Answer::Refused));
     assert!(matches!(ask(&mut server, late, renew(predecessor(1), TTL)), Answer::Renewed { .. }));
 }
 

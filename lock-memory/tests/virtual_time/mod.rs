@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use lock_core::driver::{Time, Timer};
+use lock_core::toolkit::{Time, Timer};
 use lock_core::{Clock, Instant};
 
 /// Reads tokio's paused clock. All clocks of this type show the same time.

@@ -13,7 +13,7 @@ mod renewals;
 mod server;
 mod sessions;
 mod set;
-mod successions;
+mod takeovers;
 mod tls;
 mod wakes;
 
@@ -82,7 +82,7 @@ rules! {
         a_killed_primary_costs_no_exclusion,
         a_primary_that_steps_down_costs_no_lock,
     }
-    successions {
+    takeovers {
         it_has_a_token_of_its_own_and_a_whole_lease,
         a_predecessor_that_does_not_hold_the_lock_has_no_successor,
         a_late_one_is_refused_by_its_deadline,

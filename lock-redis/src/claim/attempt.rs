@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::driver::{Attempt, Busy, Call, Queueing};
+use lock_core::driver::{Attempt, Busy, Queueing};
+use lock_core::toolkit::Call;
 use lock_core::{Effect, Error, Instant, Result};
 use redis::Value;
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::driver::{Call, LossReason, Release, Renewal, whole_millis};
+use lock_core::driver::{LossReason, Release, Renewal};
+use lock_core::toolkit::{Call, whole_millis};
 use lock_core::{Effect, Error, Owner, Result};
 
 use super::{RedisClaim, duration};

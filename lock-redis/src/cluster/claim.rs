@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Call, Claim, Predecessor, Release, Renewal, Request, Succession, UnixTime, Watched,
+    Attempt, Claim, Predecessor, Release, Renewal, Request, Takeover, UnixTime, Watched,
 };
+use lock_core::toolkit::Call;
 use lock_core::{Error, Instant, Result};
 
 use super::members::{Members, Next};
@@ -151,7 +152,7 @@ impl Claim for ClusterClaim {
         outcome
     }
 
-    async fn succeed(&mut self, predecessor: &Predecessor) -> Result<Succession> {
+    async fn take_over(&mut self, predecessor: &Predecessor) -> Result<Takeover> {
         let call = &self.claim.call();
         self.go_home();
         redirected!(self, succeed_within(call, predecessor))

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::join_all;
-use lock_core::driver::{Call, Context, Finding, Level, Prefix};
+use lock_core::driver::{Context, Finding, Level};
+use lock_core::toolkit::{Call, Prefix};
 use lock_core::{Effect, Error, Instant, Name, Result};
 use redis::ConnectionInfo;
 use tokio::sync::watch;

@@ -16,8 +16,9 @@ if not previous or previous >= 9007199254740992 then
     .. ', holds no token; find out which program writes it, and delete the key')
 end
 
-local function mint()
-  local token = math.max(previous + 1, now)
+-- Returns the next token, which is at least `least`.
+local function mint(least)
+  local token = math.max(previous + 1, now, least or 0)
   -- Expires an hour after the token, not after now: the key must outlive a clock that is set back.
   redis.call('SET', KEYS[2], string.format('%.0f', token),
     'PXAT', string.format('%.0f', math.floor(token / 1000) + 3600000))

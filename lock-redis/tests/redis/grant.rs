@@ -17,7 +17,7 @@ const GRANT: &str = concat!(
 const SUCCEED: &str = concat!(
     include_str!("../../src/scripts/reading.lua"),
     include_str!("../../src/scripts/mint.lua"),
-    include_str!("../../src/scripts/succeed.lua")
+    include_str!("../../src/scripts/take_over.lua")
 );
 
 pub(crate) fn a_token_rises_whatever_is_lost() {
@@ -63,13 +63,13 @@ pub(crate) fn a_lock_that_is_handed_over_has_a_whole_lease() {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
         let _: () = raw.ask(&["SET", "a", "first", "PX", "500"]).await;
-        let succeed = ["EVAL", SUCCEED, "2", "a", "t", "second", "20000", FAR, "first", "c", "NUMSUB"];
-        let answer: Vec<i64> = raw.ask(&succeed).await;
+        let take_over = ["EVAL", SUCCEED, "2", "a", "t", "second", "20000", FAR, "first", "c", "NUMSUB"];
+        let answer: Vec<i64> = raw.ask(&take_over).await;
         let [1, token, 20_000, 0, now] = answer[..] else { panic!("{answer:?}") };
         assert!(token >= now, "{answer:?}");
         let (left, stored): (i64, i64) = (raw.ask(&["PTTL", "a"]).await, raw.ask(&["GET", "t"]).await);
         assert!(left > 15_000 && stored == token, "{left}, {stored}");
-        let again: Vec<i64> = raw.ask(&succeed).await;
+        let again: Vec<i64> = raw.ask(&take_over).await;
         assert!(again[0] == 0 && again.len() == 2, "the first owner does not hold it: {again:?}");
     });
 }
@@ -88,8 +88,8 @@ pub(crate) fn the_script_refuses_an_attempt_after_its_deadline() {
         assert!(answer[0] == -1 && answer[1] >= now as i64, "{answer:?}");
         assert!(raw.keys().await.is_empty());
         let _: () = raw.ask(&["SET", "b", "first", "PX", "5000"]).await;
-        let succeed = ["EVAL", SUCCEED, "2", "b", "t", "me", "1000", &late, "first", "c", "NUMSUB"];
-        let answer: Vec<i64> = raw.ask(&succeed).await;
+        let take_over = ["EVAL", SUCCEED, "2", "b", "t", "me", "1000", &late, "first", "c", "NUMSUB"];
+        let answer: Vec<i64> = raw.ask(&take_over).await;
         assert!(answer[0] == -1 && answer.len() == 2, "{answer:?}");
         let holder: String = raw.ask(&["GET", "b"]).await;
         assert_eq!(holder, "first");

@@ -1,5 +1,5 @@
-//! Locks as Redisson stores them: the form itself, and the scripts of Redisson that articles about it print, run as the
-//! foreign client.
+//! Locks as Redisson stores them: the form itself, and the commands of older versions of Redisson, run as the foreign
+//! client.
 
 use std::time::Duration;
 
@@ -17,19 +17,17 @@ const CHANNEL: &str = "redisson_lock__channel:{n}";
 const PATIENCE: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_secs(5);
 
-macro_rules! article {
+const LOCK: &str = include_str!("redisson_lock.lua");
+const UNLOCK: &str = include_str!("redisson_unlock.lua");
+
+/// The benchmarks have the same commands, as a scheme of their own.
+macro_rules! fair {
     ($file:literal) => {
-        include_str!(concat!("articles/", $file, ".lua"))
+        include_str!(concat!("../../../bench/naive/src/fair_queue/", $file, ".lua"))
     };
 }
 
-/// Which articles' scripts take and release a lock. The last one has a latch.
-const PAIRS: [(&str, &str, Latch); 3] = [
-    (article!("000-lock"), article!("000-unlock"), Latch::No),
-    (article!("000-lock"), article!("001-unlock"), Latch::No),
-    (article!("003-lock"), article!("003-unlock"), Latch::Yes),
-];
-
+/// Whether an unlock leaves its answer for when it is sent again, as Redisson has done since version 3.2x.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Latch {
     Yes,
@@ -40,31 +38,31 @@ enum Latch {
 struct Thread {
     raw: Raw,
     field: String,
-    scripts: (&'static str, &'static str, Latch),
+    latch: Latch,
 }
 
 impl Thread {
-    async fn of(server: &Server, number: u32, scripts: (&'static str, &'static str, Latch)) -> Thread {
+    async fn of(server: &Server, number: u32, latch: Latch) -> Thread {
         let field = format!("b983c153-8e53-4c04-beb8-0c34d6e0237d:{number}");
-        Thread { raw: server.raw().await, field, scripts }
+        Thread { raw: server.raw().await, field, latch }
     }
 
     /// Returns `None` if it has taken the lock, else how long the lock may still be held, in ms.
     async fn lock(&mut self) -> Option<i64> {
-        self.raw.ask(&["EVAL", self.scripts.0, "1", "n", LEASE, &self.field]).await
+        self.raw.ask(&["EVAL", LOCK, "1", "n", LEASE, &self.field]).await
     }
 
     /// Returns `None` if the lock is not this thread's, 0 if it holds the lock again, 1 if it has released it.
     async fn unlock(&mut self) -> Option<i64> {
         let latch = format!("redisson_unlock_latch:{{n}}:{}", self.field.replace('-', ""));
-        match self.scripts.2 {
+        match self.latch {
             Latch::No => {
-                let unlock = ["EVAL", self.scripts.1, "2", "n", CHANNEL, "0", LEASE, &self.field];
+                let unlock = ["EVAL", UNLOCK, "2", "n", CHANNEL, "0", LEASE, &self.field];
                 self.raw.ask(&unlock).await
             }
             Latch::Yes => {
-                let keys = ["EVAL", self.scripts.1, "3", "n", CHANNEL, &latch];
-                let arguments = ["0", LEASE, &self.field, "publish", "16164"];
+                let keys = ["EVAL", UNLOCK, "3", "n", CHANNEL, &latch];
+                let arguments = ["0", LEASE, &self.field, "16164"];
                 let answer = self.raw.ask(&[&keys[..], &arguments].concat()).await;
                 let _: u32 = self.raw.ask(&["DEL", &latch]).await;
                 answer
@@ -145,12 +143,12 @@ pub(crate) fn without_memory_a_reentrant_holder_is_renewed() {
 }
 
 // Proves: redisson
-pub(crate) fn the_articles_scripts_and_ours_exclude_and_wake_each_other() {
+pub(crate) fn older_redissons_and_ours_exclude_and_wake_each_other() {
     run(async {
         let server = Server::start(&[]);
         let (mut raw, client) = (server.raw().await, server.client(REDISSON).await);
-        for (number, scripts) in (1..).zip(PAIRS) {
-            let mut theirs = Thread::of(&server, number, scripts).await;
+        for (number, latch) in (1..).zip([Latch::No, Latch::Yes]) {
+            let mut theirs = Thread::of(&server, number, latch).await;
             let mut messages = redis::Client::open(server.url("")).unwrap().get_async_pubsub().await.unwrap();
             messages.subscribe(CHANNEL).await.unwrap();
 
@@ -184,14 +182,14 @@ pub(crate) fn the_articles_scripts_and_ours_exclude_and_wake_each_other() {
     });
 }
 
-pub(crate) fn the_articles_fair_lock_and_ours_exclude_each_other() {
+pub(crate) fn redissons_fair_lock_and_ours_exclude_each_other() {
     run(async {
         let server = Server::start(&[]);
         let (mut raw, client) = (server.raw().await, server.client(REDISSON).await);
-        let (lock, unlock) = (article!("004-fair-lock"), article!("004-fair-unlock"));
+        let (lock, unlock) = (fair!("lock"), fair!("unlock"));
         let (queue, timeouts) = ("redisson_lock_queue:{n}", "redisson_lock_timeout:{n}");
         let field = "b983c153-8e53-4c04-beb8-0c34d6e0237d:1";
-        let locks = ["EVAL", lock, "3", "n", queue, timeouts, LEASE, field, "5000", "1700000000000"];
+        let locks = ["EVAL", lock, "3", "n", queue, timeouts, LEASE, field, "5000", "1700000000000", "1"];
         let unlocks =
             ["EVAL", unlock, "4", "n", queue, timeouts, CHANNEL, "0", LEASE, field, "1700000000000"];
 

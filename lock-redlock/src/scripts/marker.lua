@@ -1,4 +1,4 @@
--- Runs after run.lua, and before the scripts that set the marker.
+-- Runs after history.lua, and before the scripts that set the marker.
 
 -- Sets the marker of this node, which is in this database of the server.
 local function set_marker(key, node, database, max_ttl)

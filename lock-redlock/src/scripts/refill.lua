@@ -1,4 +1,5 @@
--- Gives the lock back to its owner on a node that has lost it, while a majority of the others keeps it.
+-- Gives the lock back to its owner on a node that has lost it, while a majority of the others keeps it. Runs after
+-- lock-redis' mint.lua.
 --
 -- KEYS  1 the lock   2 its token
 -- ARGV  1 the owner's value   2 the ttl in ms   3 the deadline, in the server's time in us   4 the token
@@ -8,15 +9,6 @@
 --   0    another owner holds it
 --   -1   the deadline is over
 
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-if now > tonumber(ARGV[3]) then return {-1, now} end
-
--- Only digits, as in grant.lua.
-local previous = tonumber(string.match(redis.call('GET', KEYS[2]) or '0', '^%d+$'))
-if not previous or previous >= 9007199254740992 then
-  return redis.error_reply('WRONGTYPE the key beside the lock, ' .. KEYS[2] .. ', holds no token')
-end
 local holder = redis.call('GET', KEYS[1])
 if holder then return {holder == ARGV[1] and 1 or 0, now} end
 -- The token first, as in grant.lua.

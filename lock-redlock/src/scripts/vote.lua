@@ -1,4 +1,4 @@
--- Runs after run.lua. Tells whether this node has its vote. Writes nothing.
+-- Runs after history.lua. Tells whether this node has its vote. Writes nothing.
 --
 -- KEYS  1 the marker   2 the quarantine
 -- ARGV  1 the longest ttl in ms   2 the number of the database

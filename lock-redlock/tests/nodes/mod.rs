@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_conformance::Counters;
-use lock_core::driver::{Context, Prefix};
+use lock_core::driver::Context;
+use lock_core::toolkit::Prefix;
 use lock_core::{Client, Clock, Options, Random, Result};
 use lock_redlock::{Redis, RedisNode, Redlock, VoteRegistry};
 use lock_test_servers::{self as servers, Absence, Owned, RedisAdmin, Settings};

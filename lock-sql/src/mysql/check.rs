@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use lock_core::Result;
-use lock_core::driver::{Call, Finding, Level};
+use lock_core::driver::{Finding, Level};
+use lock_core::toolkit::Call;
 use sqlx::Row as _;
 
 use super::errors;

@@ -3,7 +3,7 @@
 
 use std::error::Error as _;
 
-use lock_core::driver::certificate_advice;
+use lock_core::toolkit::certificate_advice;
 use lock_core::{Effect, Error};
 use sqlx::Error as SqlxError;
 use sqlx::mysql::MySqlDatabaseError;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_core::Info;
-use lock_core::driver::{Fencing, Lease, Lists, Successions};
+use lock_core::driver::{Fencing, Lease, Lists, Takeovers};
 
 use super::facts::{Facts, Flush, Writable};
 use crate::sweep::IDLE_BEFORE_DELETE;
@@ -29,7 +29,7 @@ pub(super) fn describe(server: &str, facts: &Facts) -> Info {
         Duration::from_millis(50)..=Duration::from_secs(365 * 24 * 3600),
     );
     info.lists = Lists::Held;
-    info.successions = Successions::InOneRequest;
+    info.takeovers = Takeovers::InOneRequest;
     info.clock = CLOCK;
     info.data_loss = format!(
         "a lock that the server has lost can be granted again while its holder still relies on it, and only the \

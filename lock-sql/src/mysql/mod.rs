@@ -12,9 +12,9 @@ mod schema;
 mod server;
 mod settings;
 mod statements;
-mod succession;
 mod sweep;
 mod table;
+mod takeover;
 mod waiter;
 
 pub use fence::Fence;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_core::Result;
-use lock_core::driver::{Call, HeldKey, Renews};
+use lock_core::toolkit::{Call, HeldKey, Renews};
 use sqlx::Row as _;
 use sqlx::mysql::MySqlRow;
 

@@ -2,7 +2,7 @@
 //!
 //! Its version is in its comment, so that the table and the version are created in one step.
 
-use lock_core::driver::Call;
+use lock_core::toolkit::Call;
 use lock_core::{Error, Result};
 use sqlx::Row as _;
 

@@ -5,7 +5,7 @@ use std::mem;
 use std::sync::Arc;
 
 use futures_util::TryStreamExt;
-use lock_core::driver::CurrentInfo;
+use lock_core::toolkit::CurrentInfo;
 use lock_core::{Error, Info, Result};
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlRow};
 use sqlx::{AssertSqlSafe, ConnectOptions, Either, Row};

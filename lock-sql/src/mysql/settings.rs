@@ -2,7 +2,8 @@
 
 use std::str::FromStr;
 
-use lock_core::driver::{CertificateNames, Context, Location, Opening, Prefix};
+use lock_core::driver::Context;
+use lock_core::toolkit::{CertificateNames, Location, Opening, Prefix};
 use lock_core::{Client, Error, Options, Result};
 use sqlx::ConnectOptions;
 use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};

@@ -11,7 +11,8 @@ use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::driver::{HeldKey, When, whole_micros};
+use lock_core::driver::When;
+use lock_core::toolkit::{HeldKey, whole_micros};
 use lock_core::{Label, Owner, OwnerBytes};
 
 use crate::server::TableName;
@@ -129,7 +130,7 @@ impl Statements {
     ///
     /// The lease is counted as in [`take`](Statements::take). The deadline and the end of the predecessor's lease are compared
     /// with the time at which the statement reaches the row.
-    pub(super) fn succeed(
+    pub(super) fn take_over(
         &self,
         key: &[u8],
         owner: &Owner,

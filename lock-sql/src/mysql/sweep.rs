@@ -1,7 +1,7 @@
 //! Deletes the rows of locks that no client has held for a day.
 
 use lock_core::Result;
-use lock_core::driver::Call;
+use lock_core::toolkit::Call;
 use sqlx::Row as _;
 use sqlx::mysql::MySqlRow;
 

@@ -4,10 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{
-    Attempt, Call, Finding, Grant, HeldKey, Prefix, Release, Renewals, Request, Revocation, Revoked,
-    Succession, When,
-};
+use lock_core::driver::{Attempt, Finding, Grant, Release, Request, Revocation, Revoked, Takeover, When};
+use lock_core::toolkit::{Call, HeldKey, Prefix, Renewals};
 use lock_core::{Error, Info, Label, Name, Owner, Result};
 use sqlx::Row as _;
 use sqlx::mysql::MySqlRow;
@@ -20,7 +18,7 @@ use super::settings::MySql;
 use super::statements::{self, Statements};
 use super::sweep::TableRows;
 use super::waiter::Waiter;
-use super::{check, succession};
+use super::{check, takeover};
 use crate::row::{self, Row};
 use crate::server::{Answer, Moment, Pool, Purpose, TableName, left};
 use crate::sweep::Sweep;
@@ -67,7 +65,7 @@ impl MySqlTable {
         // sqlx names a provider of its own for every mode but this one.
         #[cfg(feature = "tls")]
         if matches!(options.get_ssl_mode(), sqlx::mysql::MySqlSslMode::VerifyCa) {
-            lock_core::driver::check_tls_provider()?;
+            lock_core::toolkit::check_tls_provider()?;
         }
         let server = Server::new(
             options,
@@ -182,14 +180,14 @@ impl Table for MySqlTable {
         }
     }
 
-    async fn succeed(
+    async fn take_over(
         &self,
         call: &Call,
         key: &Key,
         request: &Request,
         predecessor: &Owner,
-    ) -> Result<Succession> {
-        succession::succeed(self, call, key, request, predecessor).await
+    ) -> Result<Takeover> {
+        takeover::take_over(self, call, key, request, predecessor).await
     }
 
     async fn renew(&self, call: &Call, key: &Key, owner: &Owner, ttl: Duration) -> Result<Option<Duration>> {

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::Call;
+use lock_core::toolkit::Call;
 use lock_core::{Error, Instant, Result};
 use sqlx::Row as _;
 

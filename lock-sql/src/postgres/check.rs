@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::driver::{Call, Finding, Level, whole_micros};
+use lock_core::driver::{Finding, Level};
+use lock_core::toolkit::{Call, whole_micros};
 use lock_core::{Error, Name, Owner, Result};
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;

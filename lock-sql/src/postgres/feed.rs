@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Audience, Context, Missed, Notice, Prefix, Source, SourceError};
+use lock_core::driver::Context;
+use lock_core::toolkit::{Audience, Missed, Notice, Prefix, Source, SourceError};
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Executor as _, Row as _};
 

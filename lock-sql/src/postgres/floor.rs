@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use lock_core::driver::CurrentInfo;
+use lock_core::toolkit::CurrentInfo;
 use lock_core::{Random, Result};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 

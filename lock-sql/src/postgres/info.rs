@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_core::Info;
-use lock_core::driver::{Fencing, Lease, Lists, Successions, Wakes};
+use lock_core::driver::{Fencing, Lease, Lists, Takeovers, Wakes};
 
 use crate::sweep::IDLE_BEFORE_DELETE;
 
@@ -29,7 +29,7 @@ pub(super) fn info(server: String) -> Info {
     );
     info.wakes = Wakes::Pushed;
     info.lists = Lists::Held;
-    info.successions = Successions::InOneRequest;
+    info.takeovers = Takeovers::InOneRequest;
     info.clock = CLOCK;
     info.data_loss = DATA_LOSS.to_owned();
     info.requests_per_hand_over = 2;

@@ -18,9 +18,9 @@ mod settings;
 mod standbys;
 mod statement;
 mod statements;
-mod succession;
 mod sweep;
 mod table;
+mod takeover;
 mod wakes;
 
 pub use crate::fence::FenceError;

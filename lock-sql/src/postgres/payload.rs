@@ -3,7 +3,7 @@
 //! last owner had heard while it waited. The payload can't be the name itself: it must be text in the database's
 //! encoding, and a name may contain any character.
 
-use lock_core::driver::Prefix;
+use lock_core::toolkit::Prefix;
 
 /// Returns the channel of a table's releases and revokes. It contains the table's number, because a name may lack its
 /// schema.

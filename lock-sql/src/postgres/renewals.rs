@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::Result;
-use lock_core::driver::{Call, HeldKey, Renews, whole_micros};
+use lock_core::toolkit::{Call, HeldKey, Renews, whole_micros};
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 

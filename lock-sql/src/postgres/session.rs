@@ -10,7 +10,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use lock_core::driver::{CurrentInfo, Wakes};
+use lock_core::driver::Wakes;
+use lock_core::toolkit::CurrentInfo;
 use lock_core::{Error, Info, Owner, Random, Result};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor, Row};

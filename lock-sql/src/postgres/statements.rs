@@ -22,7 +22,7 @@ pub(crate) struct Statements {
     pub(crate) look: Arc<str>,
     pub(crate) list: Arc<str>,
     pub(crate) take: Arc<str>,
-    pub(crate) succeed: Arc<str>,
+    pub(crate) take_over: Arc<str>,
     pub(crate) renew: Arc<str>,
     pub(crate) renew_many: Arc<str>,
     pub(crate) release: Arc<str>,
@@ -43,7 +43,7 @@ impl Statements {
             look: of(LOOK),
             list: of(LIST),
             take: of(TAKE),
-            succeed: of(SUCCEED),
+            take_over: of(SUCCEED),
             renew: of(RENEW),
             renew_many: of(RENEW_MANY),
             release: of(RELEASE),
@@ -132,7 +132,7 @@ RETURNING {now}, l.expires, wanted.place";
 ///
 /// An update skips a row that another transaction is updating or inserting for this owner: it sees the change only
 /// after the commit, which may take longer than a call. So where the update found nothing, an upsert waits for that
-/// transaction, also where the row is still another owner's: this owner may be about to succeed that one. If the name has
+/// transaction, also where the row is still another owner's: this owner may be about to take over that one. If the name has
 /// no row, the upsert creates an idle one, which an insert that comes later then meets.
 const RELEASE: &str = "
 WITH seen AS (
@@ -210,7 +210,7 @@ mod tests {
             look,
             list,
             take,
-            succeed,
+            take_over,
             renew,
             renew_many,
             release,
@@ -224,7 +224,7 @@ mod tests {
             look,
             list,
             take,
-            succeed,
+            take_over,
             renew,
             renew_many,
             release,

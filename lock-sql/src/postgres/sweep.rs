@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lock_core::Result;
-use lock_core::driver::{Call, whole_micros};
+use lock_core::toolkit::{Call, whole_micros};
 use sqlx::Row as _;
 
 use super::dialect::PostgresDialect;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Busy, Call, Context, CurrentInfo, Finding, Grant, HeldKey, Prefix, Release, Renewals, Request,
-    Revocation, Revoked, Succession, When, whole_micros,
+    Attempt, Busy, Context, Finding, Grant, Release, Request, Revocation, Revoked, Takeover, When,
 };
+use lock_core::toolkit::{Call, CurrentInfo, HeldKey, Prefix, Renewals, whole_micros};
 use lock_core::{Effect, Error, ErrorKind, Info, Name, Owner, Random, Result};
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
@@ -23,7 +23,7 @@ use super::statement::Statement;
 use super::statements::Statements;
 use super::sweep::TableRows;
 use super::wakes::{Holder, Waiter, Wakes};
-use super::{check, errors, schema, statements, succession};
+use super::{check, errors, schema, statements, takeover};
 use crate::row::{self, Row};
 use crate::server::{Answer, Moment, Pool, Purpose, TableName};
 use crate::sweep::Sweep;
@@ -78,7 +78,7 @@ impl PostgresTable {
         // sqlx names a provider of its own for every mode but this one.
         #[cfg(feature = "tls")]
         if matches!(options.get_ssl_mode(), sqlx::postgres::PgSslMode::VerifyCa) {
-            lock_core::driver::check_tls_provider()?;
+            lock_core::toolkit::check_tls_provider()?;
         }
         let name = schema::located(&parameters.table);
         let place = format!("{} {}", name.quoted('"'), parameters.common.prefix.as_str());
@@ -200,14 +200,14 @@ impl Table for PostgresTable {
         }
     }
 
-    async fn succeed(
+    async fn take_over(
         &self,
         call: &Call,
         key: &Key,
         request: &Request,
         predecessor: &Owner,
-    ) -> Result<Succession> {
-        succession::succeed(self, call, key, request, predecessor).await
+    ) -> Result<Takeover> {
+        takeover::take_over(self, call, key, request, predecessor).await
     }
 
     async fn renew(&self, call: &Call, key: &Key, owner: &Owner, ttl: Duration) -> Result<Option<Duration>> {

@@ -4,7 +4,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use lock_core::driver::{Call, Context, Feed, Prefix, Standing, Subscription};
+use lock_core::driver::Context;
+use lock_core::toolkit::{Call, Feed, Prefix, QueuePosition, Subscription};
 use lock_core::{Clock, Instant, Name, Owner, Result};
 
 use super::feed::{ListenedTable, LocksTable, Notifications};
@@ -102,7 +103,7 @@ impl Listener for Waiter {
     }
 
     fn quarters_in_front(&self) -> u32 {
-        self.listening.standing().map_or(0, Standing::quarters_in_front)
+        self.listening.standing().map_or(0, QueuePosition::quarters_in_front)
     }
 
     async fn refresh_mark(&self, call: &Call) {

@@ -1,7 +1,7 @@
 //! One connection together with its estimate of the server clock. They are replaced together, because an estimate made
 //! on another connection may be of another server.
 
-use lock_core::driver::{Call, Drift, ServerClock};
+use lock_core::toolkit::{Call, Drift, ServerClock};
 use lock_core::{Clock, Effect, Error, Instant};
 
 use super::dialect::{Answer, Dialect, Opened, Trouble};

@@ -1,7 +1,6 @@
 //! What MySQL and PostgreSQL have in common: a small pool of our own connections, each with its estimate of the server
 //! clock, and the URL parameters beside the driver's own.
 
-mod alarm;
 mod dialect;
 mod line;
 mod link;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use lock_core::driver::{CertificateNames, CommonParameters, Location};
+use lock_core::toolkit::{CertificateNames, CommonParameters, Location};
 use lock_core::{Error, Result};
 
 use super::table_name::TableName;

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lock_core::driver::{Call, Drift, HumanDuration, detached};
+use lock_core::toolkit::{Call, Drift, HumanDuration, detached};
 use lock_core::{Clock, Effect, Error, Instant, Result};
 use tokio::sync::oneshot;
 

@@ -8,12 +8,11 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::driver::Call;
+use lock_core::toolkit::Call;
 use lock_core::{Effect, Error, Result};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use super::alarm::Alarm;
 use super::dialect::{Answer, Dialect};
 use super::line::{LockWait, Use};
 use super::link::{Link, Moment, Ran};
@@ -69,10 +68,10 @@ impl<D: Dialect> Job<D> {
 
 /// Answers requests. Ends with the pool.
 async fn work<D: Dialect>(first: Job<D>) {
-    let (mut alarm, mut next) = (Alarm::default(), Ok(first));
+    let mut next = Ok(first);
     while let Ok(job) = next {
         let serving = Serving { shared: job.shared, used: Some(job.used), link: None, was_at_once: false };
-        next = serving.answer_all(job.request, &mut alarm).await.await;
+        next = serving.answer_all(job.request).await.await;
     }
 }
 
@@ -89,10 +88,10 @@ struct Serving<D: Dialect> {
 
 impl<D: Dialect> Serving<D> {
     /// Answers `request` and those that wait, and returns what brings this task its next job.
-    async fn answer_all(mut self, request: Request<D>, alarm: &mut Alarm) -> oneshot::Receiver<Job<D>> {
+    async fn answer_all(mut self, request: Request<D>) -> oneshot::Receiver<Job<D>> {
         let mut request = request;
         loop {
-            let reply = self.answer(request, alarm).await;
+            let reply = self.answer(request).await;
             let next = self.next();
             // The connection is there for others before the caller goes on: otherwise its next request would open one.
             if let Some((reply, outcome)) = reply {
@@ -112,7 +111,7 @@ impl<D: Dialect> Serving<D> {
     }
 
     /// Returns the reply, unless the caller has it, or has gone.
-    async fn answer(&mut self, request: Request<D>, alarm: &mut Alarm) -> Option<(Reply<D>, Outcome<D>)> {
+    async fn answer(&mut self, request: Request<D>) -> Option<(Reply<D>, Outcome<D>)> {
         // The caller has gone while it waited. Nothing is sent.
         if request.reply.is_closed() {
             return None;
@@ -126,7 +125,7 @@ impl<D: Dialect> Serving<D> {
         };
         let Request { call, make, reply } = request;
         let mut reply = Some(reply);
-        let ran = self.count_polls(run(&mut link, &call, &*make, alarm, &mut reply)).await?;
+        let ran = self.count_polls(run(&mut link, &call, &*make, &mut reply)).await?;
         let outcome = self.keep(link, ran);
         Some((reply?, outcome))
     }
@@ -195,17 +194,11 @@ async fn run<D: Dialect>(
     link: &mut Link<D>,
     call: &Call,
     make: &(impl Fn(Moment) -> D::Statement + Sync + ?Sized),
-    alarm: &mut Alarm,
     reply: &mut Option<Reply<D>>,
 ) -> Option<Ran<D::Row>> {
     let mut running = pin!(link.run(call, make));
-    let in_time = tokio::select! {
-        biased;
-        ran = &mut running => Some(ran),
-        () = alarm.ring_at(call.clock(), call.ends()) => None,
-    };
-    if in_time.is_some() {
-        return in_time;
+    if let Some(ran) = call.within(&mut running).await {
+        return Some(ran);
     }
     drop(reply.take().map(|reply| reply.send(Err(call.out_of_time(Effect::Unknown)))));
     call.clock().timeout(GRACE, running).await

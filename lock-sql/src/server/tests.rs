@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use lock_core::driver::{Call, whole_micros};
+use lock_core::toolkit::{Call, whole_micros};
 use lock_core::{Clock, Effect, Error, ErrorKind, Result};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -144,7 +144,7 @@ async fn ask(server: &Scripted, pool: &Pool<Scripted>, purpose: Purpose, patienc
 }
 
 /// Polls a future once.
-pub(super) async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
+async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
     poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
 }
 

@@ -7,7 +7,7 @@ use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lock_core::driver::Call;
+use lock_core::toolkit::Call;
 use lock_core::{Effect, Error, Result};
 use tokio::sync::oneshot;
 

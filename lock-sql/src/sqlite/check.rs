@@ -1,7 +1,8 @@
 //! `check`: whether the file can be used, and whether it is on a safe file system.
 
 use lock_core::Result;
-use lock_core::driver::{Call, Finding, Level};
+use lock_core::driver::{Finding, Level};
+use lock_core::toolkit::Call;
 use sqlx::Row as _;
 
 use super::errors;

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use lock_core::driver::{Call, PerProcess};
+use lock_core::toolkit::{Call, PerProcess};
 use lock_core::{Effect, Error, Result};
 use tokio::sync::OwnedMutexGuard;
 

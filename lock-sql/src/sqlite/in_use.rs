@@ -12,7 +12,7 @@ use std::fs::{self, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-use lock_core::driver::Process;
+use lock_core::toolkit::Process;
 use lock_core::{Effect, Error, Result};
 
 use super::beside;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_core::Info;
-use lock_core::driver::{Fencing, Lease, Lists, Successions};
+use lock_core::driver::{Fencing, Lease, Lists, Takeovers};
 
 use super::file::File;
 use super::time::CLOCK_DESCRIPTION;
@@ -24,7 +24,7 @@ pub(super) fn info(file: &File) -> Info {
         Duration::from_millis(50)..=Duration::from_secs(365 * 24 * 3600),
     );
     info.lists = Lists::Held;
-    info.successions = Successions::InOneRequest;
+    info.takeovers = Takeovers::InOneRequest;
     info.clock = CLOCK_DESCRIPTION;
     info.data_loss = DATA_LOSS.to_owned();
     info.requests_per_hand_over = 3;

@@ -18,9 +18,9 @@ mod renewals;
 mod schema;
 mod serial_connection;
 mod settings;
-mod succession;
 mod sweep;
 mod table;
+mod takeover;
 mod time;
 mod wakes;
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use lock_core::Result;
-use lock_core::driver::{Call, HeldKey, Renews};
+use lock_core::toolkit::{Call, HeldKey, Renews};
 use sqlx::{AssertSqlSafe, Row as _};
 
 use super::errors;

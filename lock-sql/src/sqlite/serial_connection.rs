@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::poll_immediate;
-use lock_core::driver::{Call, CurrentInfo, detached};
+use lock_core::toolkit::{Call, CurrentInfo, detached};
 use lock_core::{Effect, Error, Result};
 use sqlx::query::Query;
 use sqlx::sqlite::{

@@ -2,7 +2,8 @@
 
 use std::sync::OnceLock;
 
-use lock_core::driver::{CommonParameters, Context, Location, Opening, Prefix, Process, unescape};
+use lock_core::driver::Context;
+use lock_core::toolkit::{CommonParameters, Location, Opening, Prefix, Process, unescape};
 use lock_core::{Client, Error, Options, Result};
 use sqlx::ConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Busy, Call, CommonParameters, CurrentInfo, Finding, Grant, HeldKey, Prefix, Release, Renewals,
-    Request, Revocation, Revoked, Succession, When,
+    Attempt, Busy, Finding, Grant, Release, Request, Revocation, Revoked, Takeover, When,
 };
+use lock_core::toolkit::{Call, CommonParameters, CurrentInfo, HeldKey, Prefix, Renewals};
 use lock_core::{Error, Info, Label, Name, Owner, Result};
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
@@ -20,7 +20,7 @@ use super::settings::{BootId, Sqlite, Trust};
 use super::sweep::TableRows;
 use super::time::{self, Time, nanoseconds};
 use super::wakes::Wakes;
-use super::{check, errors, succession};
+use super::{check, errors, takeover};
 use crate::row::{self, Row};
 use crate::sweep::Sweep;
 use crate::table::{Course, Key, Listener, Table};
@@ -186,14 +186,14 @@ impl Table for SqliteTable {
         })
     }
 
-    async fn succeed(
+    async fn take_over(
         &self,
         call: &Call,
         key: &Key,
         request: &Request,
         predecessor: &Owner,
-    ) -> Result<Succession> {
-        succession::succeed(self, call, key, request, predecessor).await
+    ) -> Result<Takeover> {
+        takeover::take_over(self, call, key, request, predecessor).await
     }
 
     async fn renew(&self, call: &Call, key: &Key, owner: &Owner, ttl: Duration) -> Result<Option<Duration>> {

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use async_trait::async_trait;
 use lock_core::Name;
-use lock_core::driver::{Hub, PerProcess, Prefix, Subscription};
+use lock_core::toolkit::{Hub, PerProcess, Prefix, Subscription};
 
 use super::beside;
 use crate::table::Listener;

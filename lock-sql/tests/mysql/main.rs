@@ -11,7 +11,7 @@ mod renewals;
 mod rows;
 mod server;
 mod sessions;
-mod successions;
+mod takeovers;
 mod tls;
 mod trouble;
 
@@ -77,7 +77,7 @@ rules! {
         a_server_whose_sysdate_stands_still_is_refused,
         a_users_transaction_that_stays_open_costs_no_lock,
     }
-    successions {
+    takeovers {
         it_has_a_token_of_its_own_and_a_whole_lease,
         a_token_far_ahead_of_the_clock_is_followed,
         a_predecessor_that_does_not_hold_the_lock_has_no_successor,
@@ -106,8 +106,8 @@ type OptionalTest = (&'static str, fn(On) -> Result<(), String>);
 
 /// Tests that are not run where a server can't have a clock of its own.
 const WITH_A_CLOCK: [OptionalTest; 1] = [(
-    "successions::one_refused_for_an_old_estimate_is_sent_again",
-    successions::one_refused_for_an_old_estimate_is_sent_again,
+    "takeovers::one_refused_for_an_old_estimate_is_sent_again",
+    takeovers::one_refused_for_an_old_estimate_is_sent_again,
 )];
 
 fn main() -> ExitCode {

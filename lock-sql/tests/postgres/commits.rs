@@ -39,7 +39,7 @@ pub(crate) fn a_grant_whose_commit_comes_late_is_given_back() -> Outcome {
 }
 
 /// Until the commit, every other transaction sees the predecessor in the row: an update doesn't see the successor there.
-pub(crate) fn a_succession_whose_commit_comes_late_is_given_back() -> Outcome {
+pub(crate) fn a_takeover_whose_commit_comes_late_is_given_back() -> Outcome {
     run(async {
         let server = start(&[]);
         let site = Site::on(server.url());
@@ -48,7 +48,7 @@ pub(crate) fn a_succession_whose_commit_comes_late_is_given_back() -> Outcome {
         hold_commits(&site).await;
         let mut late = claim_within(&client, "a", PATIENCE);
         let began = Instant::now();
-        let error = late.succeed(&named).await.unwrap_err();
+        let error = late.take_over(&named).await.unwrap_err();
         still_commits(&site, began, &error).await;
         let releasing =
             [before, late].map(|mut claim| tokio::spawn(async move { released(&mut claim).await }));
@@ -61,7 +61,7 @@ pub(crate) fn a_succession_whose_commit_comes_late_is_given_back() -> Outcome {
         let [of_before, of_late] = releasing;
         assert_eq!(of_before.await.unwrap(), Release::NotHeld, "it had a successor");
         of_late.await.unwrap();
-        until("the succession is committed", async || committing(&site).await == 0).await;
+        until("the takeover is committed", async || committing(&site).await == 0).await;
         let attempt = claim(&client, "a").attempt().await.unwrap();
         assert!(matches!(attempt, Attempt::Granted(_)), "it is free: {attempt:?}");
     })

@@ -15,7 +15,7 @@ mod renewals;
 mod server;
 mod session;
 mod standbys;
-mod successions;
+mod takeovers;
 #[cfg(feature = "tls")]
 mod tls;
 mod trouble;
@@ -38,7 +38,7 @@ rules! {
     }
     commits {
         a_grant_whose_commit_comes_late_is_given_back,
-        a_succession_whose_commit_comes_late_is_given_back,
+        a_takeover_whose_commit_comes_late_is_given_back,
     }
     fence {
         a_stale_token_writes_nothing,
@@ -107,7 +107,7 @@ rules! {
     standbys {
         a_log_reader_is_no_standby,
     }
-    successions {
+    takeovers {
         it_has_a_token_of_its_own_and_a_whole_lease,
         a_predecessor_that_does_not_hold_the_lock_has_no_successor,
         one_that_waited_for_a_row_past_its_patience_takes_nothing,

@@ -143,7 +143,7 @@ pub(crate) fn a_connection_that_was_killed_is_replaced_at_every_call() -> Outcom
             let (mut before, named, _) = held(&client, "a").await;
             site.kill_connections().await;
             let mut successor = claim(&client, "a");
-            if let Err(e) = successor.succeed(&named).await {
+            if let Err(e) = successor.take_over(&named).await {
                 assert!(e.is_transient(), "{e:?}");
             }
             // The two calls that follow: whatever was done, the lock is the successor's.

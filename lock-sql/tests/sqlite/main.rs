@@ -10,7 +10,7 @@ mod opening;
 mod renewals;
 mod rows;
 mod statements;
-mod successions;
+mod takeovers;
 mod wakes;
 
 use std::path::PathBuf;
@@ -102,7 +102,7 @@ rules! {
         the_patience_is_the_urls,
         a_grant_that_does_not_take_effect_is_none,
     }
-    successions {
+    takeovers {
         it_has_a_token_of_its_own_and_a_whole_lease,
         a_token_ahead_of_the_clock_is_followed,
         a_predecessor_that_does_not_hold_the_lock_has_no_successor,

@@ -1,6 +1,6 @@
 //! A claim that waits: it watches the node ahead of its own.
 
-use lock_core::driver::Call;
+use lock_core::toolkit::Call;
 use lock_core::{Effect, Error};
 use zookeeper_client::{Error as ZkError, OneshotWatcher};
 

@@ -6,7 +6,8 @@
 //! heartbeat renews all locks of the session.
 
 use lock_core::Effect;
-use lock_core::driver::{Call, LossReason, Renewal};
+use lock_core::driver::{LossReason, Renewal};
+use lock_core::toolkit::Call;
 use zookeeper_client::Error as ZkError;
 
 use super::{CallError, Held, ZkClaim};

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::driver::Call;
+use lock_core::toolkit::Call;
 
 use super::{Keeper, is_unneeded};
 use crate::link::{Link, NotOpened};

@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use lock_core::driver::Call;
+use lock_core::toolkit::Call;
 use zookeeper_client::MultiWriteError;
 
 use crate::errors;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::driver::{Call, Queueing, Request};
+use lock_core::driver::{Queueing, Request};
+use lock_core::toolkit::Call;
 use zookeeper_client::Error as ZkError;
 
 use super::{Node, Place, Position};

@@ -1,6 +1,7 @@
 //! How an owner gives up its place: it removes its nodes.
 
-use lock_core::driver::{Call, Release};
+use lock_core::driver::Release;
+use lock_core::toolkit::Call;
 use zookeeper_client::Error as ZkError;
 
 use super::Place;

@@ -1,66 +1,60 @@
--- KEYS: the lock (a hash: owner -> count), the queue (a list), the timeouts (a sorted set).
--- ARGV: the lease in ms, the owner, how long one waiter may stand at the head in ms, the client's time in ms,
---       whether the owner waits (1) or not (0).
--- Returns nil if the lock is the owner's, otherwise for how long to wait.
+-- Takes a fair lock, or a place in its queue. The commands and their order are those of the text; the words are ours.
+--
+-- KEYS: the lock (a hash: owner -> holds), the queue (a list), the deadlines (a sorted set: owner -> the client time at
+--       which the others may drop it).
+-- ARGV: the lease in ms; the owner; how long a waiter may stand in front, in ms; the client's time in ms; whether the
+--       owner waits (1) or not (0).
+-- Returns nil if the owner has the lock, else for how many ms it waits.
 
--- Remove waiters at the head whose time is over.
-while true do
-    local first = redis.call('lindex', KEYS[2], 0)
-    if first == false then
-        break
-    end
-    local timeout = tonumber(redis.call('zscore', KEYS[3], first))
-    if timeout <= tonumber(ARGV[4]) then
-        redis.call('zrem', KEYS[3], first)
-        redis.call('lpop', KEYS[2])
-    else
-        break
-    end
+local lock, queue, deadlines = KEYS[1], KEYS[2], KEYS[3]
+local lease, owner = ARGV[1], ARGV[2]
+local turn, now, waits = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5] == '1'
+
+-- Waiters in front whose deadline has passed are dropped.
+local front = redis.call('LINDEX', queue, 0)
+while front and tonumber(redis.call('ZSCORE', deadlines, front)) <= now do
+    redis.call('ZREM', deadlines, front)
+    redis.call('LPOP', queue)
+    front = redis.call('LINDEX', queue, 0)
 end
 
--- It is free, and no other waiter is before this one.
-if redis.call('exists', KEYS[1]) == 0
-    and (redis.call('exists', KEYS[2]) == 0 or redis.call('lindex', KEYS[2], 0) == ARGV[2]) then
-    redis.call('lpop', KEYS[2])
-    redis.call('zrem', KEYS[3], ARGV[2])
-    -- All others have one waiter less before them.
-    local waiters = redis.call('zrange', KEYS[3], 0, -1)
-    for i = 1, #waiters, 1 do
-        redis.call('zincrby', KEYS[3], -tonumber(ARGV[3]), waiters[i])
+if redis.call('EXISTS', lock) == 0 and (not front or front == owner) then
+    redis.call('LPOP', queue)
+    redis.call('ZREM', deadlines, owner)
+    -- The others have one waiter less in front of them.
+    for _, other in ipairs(redis.call('ZRANGE', deadlines, 0, -1)) do
+        redis.call('ZINCRBY', deadlines, -turn, other)
     end
-    redis.call('hset', KEYS[1], ARGV[2], 1)
-    redis.call('pexpire', KEYS[1], ARGV[1])
+    redis.call('HSET', lock, owner, 1)
+    redis.call('PEXPIRE', lock, lease)
     return nil
 end
 
--- The owner enters again.
-if redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
-    redis.call('hincrby', KEYS[1], ARGV[2], 1)
-    redis.call('pexpire', KEYS[1], ARGV[1])
+if redis.call('HEXISTS', lock, owner) == 1 then
+    redis.call('HINCRBY', lock, owner, 1)
+    redis.call('PEXPIRE', lock, lease)
     return nil
 end
 
--- The text leaves this out, the half for a caller that does not wait.
-if ARGV[5] == '0' then
-    return redis.call('pttl', KEYS[1])
+-- The text has no caller that does not wait.
+if not waits then
+    return redis.call('PTTL', lock)
 end
 
--- It is in the queue already.
-local timeout = redis.call('zscore', KEYS[3], ARGV[2])
-if timeout ~= false then
-    return timeout - tonumber(ARGV[3]) - tonumber(ARGV[4])
+local deadline = redis.call('ZSCORE', deadlines, owner)
+if deadline then
+    return tonumber(deadline) - turn - now
 end
 
--- To the end of the queue. Its time begins when that of the waiter before it is over, or the lease of the holder.
-local last = redis.call('lindex', KEYS[2], -1)
-local ttl
-if last ~= false and last ~= ARGV[2] then
-    ttl = tonumber(redis.call('zscore', KEYS[3], last)) - tonumber(ARGV[4])
+-- The turn of a new waiter begins when that of the last one is over, or the lease of the holder.
+local last = redis.call('LINDEX', queue, -1)
+local ahead
+if last and last ~= owner then
+    ahead = tonumber(redis.call('ZSCORE', deadlines, last)) - now
 else
-    ttl = redis.call('pttl', KEYS[1])
+    ahead = redis.call('PTTL', lock)
 end
-timeout = ttl + tonumber(ARGV[3]) + tonumber(ARGV[4])
-if redis.call('zadd', KEYS[3], timeout, ARGV[2]) == 1 then
-    redis.call('rpush', KEYS[2], ARGV[2])
+if redis.call('ZADD', deadlines, ahead + turn + now, owner) == 1 then
+    redis.call('RPUSH', queue, owner)
 end
-return ttl
+return ahead

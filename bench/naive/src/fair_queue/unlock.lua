@@ -1,39 +1,30 @@
+-- Releases a fair lock. The commands and their order are those of the text; the words are ours.
+--
 -- KEYS: as in lock.lua, and the beginning of the waiters' channels.
--- ARGV: the message, the lease in ms, the owner, the client's time in ms.
--- Returns nil if the lock is another owner's, 0 if this owner holds it still, 1 if it is free.
+-- ARGV: the message; the lease in ms; the owner; the client's time in ms.
+-- Returns nil if the lock is another owner's, 0 if this owner still holds it, 1 if it is free.
 
-while true do
-    local first = redis.call('lindex', KEYS[2], 0)
-    if first == false then
-        break
-    end
-    local timeout = tonumber(redis.call('zscore', KEYS[3], first))
-    if timeout <= tonumber(ARGV[4]) then
-        redis.call('zrem', KEYS[3], first)
-        redis.call('lpop', KEYS[2])
-    else
-        break
-    end
+local lock, queue, deadlines, channels = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local message, lease, owner, now = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+
+local front = redis.call('LINDEX', queue, 0)
+while front and tonumber(redis.call('ZSCORE', deadlines, front)) <= now do
+    redis.call('ZREM', deadlines, front)
+    redis.call('LPOP', queue)
+    front = redis.call('LINDEX', queue, 0)
 end
 
-local function wake_the_next()
-    local next = redis.call('lindex', KEYS[2], 0)
-    if next ~= false then
-        redis.call('publish', KEYS[4] .. ':' .. next, ARGV[1])
+if redis.call('EXISTS', lock) == 1 then
+    if redis.call('HEXISTS', lock, owner) == 0 then
+        return nil
     end
+    if redis.call('HINCRBY', lock, owner, -1) > 0 then
+        redis.call('PEXPIRE', lock, lease)
+        return 0
+    end
+    redis.call('DEL', lock)
 end
-
-if redis.call('exists', KEYS[1]) == 0 then
-    wake_the_next()
-    return 1
+if front then
+    redis.call('PUBLISH', channels .. ':' .. front, message)
 end
-if redis.call('hexists', KEYS[1], ARGV[3]) == 0 then
-    return nil
-end
-if redis.call('hincrby', KEYS[1], ARGV[3], -1) > 0 then
-    redis.call('pexpire', KEYS[1], ARGV[2])
-    return 0
-end
-redis.call('del', KEYS[1])
-wake_the_next()
 return 1

@@ -10,7 +10,7 @@ pub(crate) use template::Template;
 use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
-use lock_core::driver::Location;
+use lock_core::toolkit::Location;
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::socket2::TcpKeepalive;
 use redis::{

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use distributed_lock_core::traits::{DistributedLock, LockHandle, LockProvider};
 use distributed_lock_redis::{RedisDistributedLock, RedisLockProvider};
-use lock_core::driver::Location;
+use lock_core::toolkit::Location;
 
 use crate::Outcome;
 use crate::subjects::{Side, Subject, TTL, Worker};

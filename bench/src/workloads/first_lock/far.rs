@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use lock_conformance::proxy::Proxy;
-use lock_core::driver::Location;
+use lock_core::toolkit::Location;
 
 use crate::Outcome;
 use crate::backend::Backend;

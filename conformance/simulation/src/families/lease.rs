@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use lock_core::Result;
-use lock_core::driver::{Context, Driver, Entry, Prefix, Revoked};
+use lock_core::driver::{Context, Driver, Entry, Revoked};
+use lock_core::toolkit::Prefix;
 use lock_memory::ServerTime;
 use lock_memory::lease::LeaseDriver;
 use lock_memory::server::lease::{self, LeaseServer};
@@ -12,7 +13,7 @@ use lock_memory::server::{ClientId, Key, Server};
 use lock_memory::wire::Wire;
 
 use super::{
-    Family, Holder, Part, RequestKind, SIMULATION, attempt, holder, look, part, release, revoke, succession,
+    Family, Holder, Part, RequestKind, SIMULATION, attempt, holder, look, part, release, revoke, takeover,
 };
 use crate::ids::CallId;
 
@@ -31,7 +32,7 @@ impl Family for LeaseServer {
         match request {
             lease::Request::Attempt { key, owner, label, .. } => attempt(key, *owner, label.as_str(), None),
             lease::Request::Succeed { key, predecessor, owner, label, .. } => {
-                succession(key, *predecessor, *owner, label.as_str())
+                takeover(key, *predecessor, *owner, label.as_str())
             }
             lease::Request::Release { key, owner, .. } => release(key, *owner),
             lease::Request::Revoke { key, when, .. } => revoke(key, *when),

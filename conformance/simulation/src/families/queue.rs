@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use lock_core::Result;
-use lock_core::driver::{Context, Driver, Inspection, Prefix, Revoked};
+use lock_core::driver::{Context, Driver, Inspection, Revoked};
+use lock_core::toolkit::Prefix;
 use lock_memory::ServerTime;
 use lock_memory::queue::QueueDriver;
 use lock_memory::server::queue::{self, QueueServer, SessionId};

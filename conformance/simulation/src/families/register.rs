@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use lock_core::Result;
-use lock_core::driver::{Change, Context, Driver, Prefix, Row};
+use lock_core::driver::{Context, Driver};
+use lock_core::toolkit::{Change, Prefix, Row};
 use lock_memory::ServerTime;
 use lock_memory::register::Tells;
 use lock_memory::server::queue::SessionId;

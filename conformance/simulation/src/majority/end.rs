@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lock_core::driver::{Call, ServerClock};
+use lock_core::toolkit::{Call, ServerClock};
 use lock_core::{Clock, Effect, Error, FencingToken, Instant, Result};
 use lock_memory::ServerTime;
 use lock_memory::wire::{Reply, Wire};

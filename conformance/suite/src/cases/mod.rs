@@ -25,7 +25,7 @@ mod processes;
 mod reentrancy;
 mod several;
 mod standstill;
-mod succession;
+mod takeover;
 mod waiting;
 mod work;
 
@@ -50,7 +50,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
         reentrancy::CASES,
         several::CASES,
         standstill::CASES,
-        succession::CASES,
+        takeover::CASES,
         blocking::CASES,
         clock::CASES,
         failure::CASES,

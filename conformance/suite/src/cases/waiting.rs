@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use lock_core::driver::{Attempt, Claim, Fair, Lease, Queueing, Release, Successions, Wakes};
+use lock_core::driver::{Attempt, Claim, Fair, Lease, Queueing, Release, Takeovers, Wakes};
 use lock_core::{Client, ErrorKind};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -222,9 +222,9 @@ async fn a_thousand_waiting_tasks_cost_four_requests_a_hand_over(s: Setting, adm
     // hand-over.
     let by_release = f64::from(s.info.requests_per_hand_over);
     let most = 0.05
-        + match s.info.successions {
+        + match s.info.takeovers {
             // Every eighth time the lock is released for other clients.
-            Successions::InOneRequest => (7.0 + by_release) / 8.0,
+            Takeovers::InOneRequest => (7.0 + by_release) / 8.0,
             _ => by_release,
         };
     assert!(each <= most, "{each} requests per hand-over");

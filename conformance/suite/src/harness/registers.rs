@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::driver::{Call, Registers, Replaced, Row};
+use lock_core::toolkit::{Call, Registers, Replaced, Row};
 use lock_core::{Clock, Name};
 
 /// How long all of it may take.

@@ -132,7 +132,7 @@ pub enum Answer {
         /// The time that is left of that lease.
         left: Duration,
     },
-    /// The attempt or the succession came after its deadline, or once more after a revoke. It was not done.
+    /// The attempt or the takeover came after its deadline, or once more after a revoke. It was not done.
     Refused,
     /// The lock is kept.
     Renewed {

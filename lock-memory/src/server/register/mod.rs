@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::driver::{Entry, Row};
+use lock_core::driver::Entry;
+use lock_core::toolkit::Row;
 
 use super::{ClientId, Handled, Key, Server};
 use crate::time::ServerTime;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lock_core::driver::Call;
+use lock_core::toolkit::Call;
 use lock_core::{Effect, Error, ErrorKind, Result};
 
 use super::super::slots::{Address, host_of};

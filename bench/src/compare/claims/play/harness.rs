@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_conformance::harness::{Forget, SHORTEST_TTL};
 use lock_conformance::{Ability, Harness};
-use lock_core::driver::Location;
+use lock_core::toolkit::Location;
 use lock_core::{Client, Name, Options, Result};
 use lock_naive::harness::OnServers;
 use lock_test_servers::RedisAdmin;
