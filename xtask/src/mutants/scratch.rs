@@ -88,13 +88,7 @@ impl Scratch {
         match succeeded {
             true if ran_none && !judge.is_simulation() => Err("no such case was run".to_owned()),
             true => Ok(Answer::Passed),
-            false
-                if ["test result: FAILED", "\nseed ", "panicked at "]
-                    .iter()
-                    .any(|sign| said.contains(sign)) =>
-            {
-                Ok(Answer::Failed)
-            }
+            false if said.lines().any(is_failure) => Ok(Answer::Failed),
             false => Err(format!("it gave no result:\n{}", tail(&said))),
         }
     }
@@ -132,6 +126,11 @@ impl Scratch {
         };
         Ok((status.success(), String::from_utf8_lossy(&fs::read(&path).map_err(failed)?).into_owned()))
     }
+}
+
+/// Returns whether a line says that a test failed, or that the simulation found a violation.
+fn is_failure(line: &str) -> bool {
+    line.starts_with("test result: FAILED") || line.starts_with("seed ") || line.contains("panicked at ")
 }
 
 fn tail(output: &str) -> String {
