@@ -13,7 +13,7 @@ const CORE: &str = "lock-core/src";
 const LEVELS: [&[&str]; 4] = [
     &["driver"],
     &["home", "local_queue", TOOLKIT],
-    &["life"],
+    &["acquisition"],
     &["blocking", "client", "guard", "lib", "lock", "multi", "opening", "periodic", "reentrant"],
 ];
 
@@ -53,7 +53,7 @@ fn part_of(path: &Path) -> String {
     first.strip_suffix(".rs").unwrap_or(&first).to_owned()
 }
 
-/// Returns what a file imports of its crate: `life` of `use crate::life::{Life, Outcome};`. Tests don't count.
+/// Returns what a file imports of its crate: `acquisition` of `use crate::acquisition::{Life, Outcome};`. Tests don't count.
 fn imported(text: &str) -> BTreeSet<String> {
     let lines = text.lines().take_while(|line| *line != "#[cfg(test)]");
     let paths = lines.filter_map(|line| line.split_once("use crate::")).map(|(_, path)| path);
@@ -67,23 +67,27 @@ mod tests {
 
     #[test]
     fn imports_go_to_the_same_level_or_down() {
-        assert!(may_import("life", "driver") && may_import("life", "life") && may_import("life", "clock"));
+        assert!(
+            may_import("acquisition", "driver")
+                && may_import("acquisition", "acquisition")
+                && may_import("acquisition", "clock")
+        );
         assert!(may_import("error", "name") && may_import("lock", "guard"));
-        assert!(!may_import("life", "lock") && !may_import("events", "driver"));
+        assert!(!may_import("acquisition", "lock") && !may_import("events", "driver"));
         assert!(!may_import("home", "local_queue"), "neighbours on one level");
         assert!(
             may_import("toolkit", "driver")
                 && !may_import("driver", "toolkit")
-                && !may_import("life", "toolkit")
+                && !may_import("acquisition", "toolkit")
         );
     }
 
     #[test]
     fn what_is_imported_is_read_of_the_lines_before_the_tests() {
-        let text = "pub(crate) use crate::life::{\n    Life,\n};\nuse crate::error::Error;\nuse super::x;\n\
+        let text = "pub(crate) use crate::acquisition::{\n    Life,\n};\nuse crate::error::Error;\nuse super::x;\n\
             #[cfg(test)]\nmod tests {\n    use crate::clock::Time;\n}\n";
-        assert_eq!(imported(text).into_iter().collect::<Vec<_>>(), ["error", "life"]);
-        assert_eq!(part_of(Path::new("life/mod.rs")), "life");
+        assert_eq!(imported(text).into_iter().collect::<Vec<_>>(), ["acquisition", "error"]);
+        assert_eq!(part_of(Path::new("acquisition/mod.rs")), "acquisition");
         assert_eq!(part_of(Path::new("error.rs")), "error");
     }
 
