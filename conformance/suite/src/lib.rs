@@ -46,8 +46,3 @@ pub use runner::{failed, not_run, run};
 pub use setting::is_full_run;
 pub use single::{CaseOutcome, run_case};
 pub use verdict::Verdict;
-
-/// Checks that the page for authors of a backend compiles as it stands, and that its backend passes the suite.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/add-a-backend.md")]
-struct AddABackend;
