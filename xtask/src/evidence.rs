@@ -26,9 +26,10 @@ type Evidence = BTreeMap<String, BTreeSet<String>>;
 
 /// `cargo xtask docs`
 pub(crate) fn write() -> ExitCode {
-    match documents()
-        .and_then(|documents| documents.into_iter().try_for_each(|(name, _, text)| save(name, &text)))
-    {
+    let save = |(name, _, text): (&str, String, String)| {
+        fs::write(root().join(name), text).map_err(|error| format!("{name}: {error}"))
+    };
+    match documents().and_then(|documents| documents.into_iter().try_for_each(save)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("xtask: {why}");
@@ -51,10 +52,6 @@ pub(crate) fn check() -> Result<(), String> {
 /// Returns the cases of the suite: `topic::name`.
 pub(crate) fn cases() -> Result<BTreeSet<String>, String> {
     Ok(evidence()?.into_values().flatten().filter(|test| !test.contains('/')).collect())
-}
-
-fn save(name: &str, text: &str) -> Result<(), String> {
-    fs::write(root().join(name), text).map_err(|error| format!("{name}: {error}"))
 }
 
 /// Returns each document's name, its text, and what the text has to be. `Err` lists promises without a test, and names

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::{Duration, SystemTime};
 
 use crate::git::git;
@@ -22,7 +22,7 @@ const SEEDS_A_MINUTE: u64 = 1_000_000;
 /// `cargo xtask nightly`
 pub(crate) fn run(extent: &Extent, consent: Consent) -> ExitCode {
     let began = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let code = code();
+    let code = git(root(), &["describe", "--always", "--dirty=, with changes"]).unwrap_or_default();
     let mut steps = Steps::default();
     if extent.has_programs() {
         test::tested(extent, Size::Full, consent, &mut steps);
@@ -38,7 +38,7 @@ pub(crate) fn run(extent: &Extent, consent: Consent) -> ExitCode {
         Extent::Programs(_) => fs::read_to_string(file()).unwrap_or_default(),
         Extent::Everything | Extent::Quick => String::new(),
     };
-    let status = format!("{before}{} {code}, {}: {}\n", date(days(began)), of(extent), steps.outcome());
+    let status = format!("{before}{} {}, {}: {}\n", date(), code.trim(), of(extent), steps.outcome());
     steps.step("the status", || {
         fs::write(file(), status).map_err(|error| format!("{}: {error}", file().display()))
     });
@@ -71,39 +71,8 @@ fn simulate(family: &str, histories: u64, began: Duration) -> Result<(), String>
     command(&mut cargo("run", &[&program[..], &asked].concat()))
 }
 
-/// Returns the commit, and whether the work tree has changes.
-fn code() -> String {
-    let commit = git(root(), &["describe", "--always", "--dirty=, with changes"]);
-    commit.map_or_else(|why| format!("unknown code ({why})"), |commit| commit.trim().to_owned())
-}
-
-fn days(since_1970: Duration) -> u64 {
-    since_1970.as_secs() / (24 * 3600)
-}
-
-/// Returns the Gregorian date of a day since 1970 (H. Hinnant, `civil_from_days`).
-fn date(day: u64) -> String {
-    let shifted = day + 719_468;
-    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    format!("{year}-{month:02}-{day:02}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn days_are_dates() {
-        let dates =
-            [(0, "1970-01-01"), (11_016, "2000-02-29"), (20_780, "2026-11-23"), (20_819, "2027-01-01")];
-        for (day, said) in dates {
-            assert_eq!(date(day), said);
-        }
-    }
+/// Returns the present day, in the form of ISO 8601.
+fn date() -> String {
+    let said = Command::new("date").args(["-u", "+%F"]).output().map(|said| said.stdout).unwrap_or_default();
+    String::from_utf8_lossy(&said).trim().to_owned()
 }

@@ -43,7 +43,8 @@ pub(crate) fn cargo(verb: &str, arguments: &[&str]) -> Command {
     cargo.current_dir(root()).arg(verb);
     // `cargo run` has told xtask its own name, version and folder. The build script of `ring` asks for those of its
     // caller, so ring and what depends on it would be built anew, and again by the next cargo without xtask.
-    for (name, _) in std::env::vars_os().filter(|(name, _)| describes_package(&name.to_string_lossy())) {
+    let of_a_package = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in std::env::vars_os().filter(|(name, _)| of_a_package(&name.to_string_lossy())) {
         cargo.env_remove(name);
     }
     if verb != "fmt" {
@@ -51,10 +52,6 @@ pub(crate) fn cargo(verb: &str, arguments: &[&str]) -> Command {
     }
     cargo.args(arguments);
     cargo
-}
-
-fn describes_package(variable: &str) -> bool {
-    variable.starts_with("CARGO_PKG_") || variable.starts_with("CARGO_MANIFEST_")
 }
 
 /// Reads every member of the workspace.
