@@ -1,4 +1,4 @@
-//! What happens to a lock that this program waits for or holds, for a program that reads it line by line.
+//! Events of a lock that this program waits for or holds, for a program that reads them line by line.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

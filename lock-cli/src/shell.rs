@@ -1,4 +1,4 @@
-//! What an installation needs besides the program: completions and the manual page.
+//! Files that an installation needs besides the program: completions and the manual page.
 
 use clap::CommandFactory;
 

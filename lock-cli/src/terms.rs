@@ -1,4 +1,4 @@
-//! What `hold` and the keeper of `acquire` do in the same way with their terms.
+//! The terms that `hold` and the keeper of `acquire` share.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How a hold ends, and why a lock is lost.
+//! The endings of a hold, and the reasons why a lock is lost.
 
 use std::fmt;
 

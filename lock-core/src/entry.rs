@@ -1,4 +1,4 @@
-//! What a server shows of one holder or waiter.
+//! One holder or waiter, as the server shows it.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! How a client is opened: its runtime is looked at, its driver connects, and tries again while the server isn't up.
+//! Opening a client: its runtime is checked, its driver connects, and retries while the server isn't up.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What differs between operating systems: the clock that counts suspend, the names of host and user.
+//! Differences between operating systems: the clock that counts suspend, the names of host and user.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! What backends get from the core, one by one: what the suite and the tests of a claim's life do not cover.
+//! The tools of the core for backends, one by one, as far as neither the suite nor the tests of acquisitions
+//! cover them.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,5 @@
-//! What etcd's errors mean: whether the request may have been carried out, whether the error will pass, and what to do.
+//! The meaning of etcd's errors: whether the request may have been carried out, whether the error will pass,
+//! and what to do.
 //!
 //! The server's errors are recognised by their text, as etcd's own clients do. They all begin with `etcdserver:`.
 

@@ -1,4 +1,4 @@
-//! What this cluster guarantees.
+//! The guarantees of this cluster.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How locks are stored in etcd: each name has a queue of keys, ordered by their creation.
+//! The keys of locks in etcd: each name has a queue of keys, ordered by their creation.
 //!
 //! A key is `<prefix><name>/<suffix>`. The name is stored as it is, and the suffix has no `/`, so distinct names never
 //! share a key. Our suffix is a byte that no name has, followed by `<client>-<slot>`; the value is `<owner> <label>`.

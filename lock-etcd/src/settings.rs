@@ -1,4 +1,4 @@
-//! How a cluster is reached: from a URL, or from etcd-client's own options.
+//! The settings of the connection to a cluster: from a URL, or from etcd-client's own options.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How the server reports releases and revokes: in one change stream of all locks, open while a claim listens.
+//! The server's reports of releases and revokes: one change stream of all locks, open while a claim listens.
 //!
 //! The `mongodb` crate resumes a stream by itself after a failover. When it gives a stream up, or when a stream is
 //! silent for too long, the feed opens a new one that starts at the present.

@@ -1,5 +1,5 @@
-//! Which server takes the writes, as the `mongodb` crate's monitoring reports it, and what the servers' clocks said
-//! last.
+//! The server that takes the writes, as the `mongodb` crate's monitoring reports it, and the servers' last
+//! clock readings.
 //!
 //! Each member of a set has a clock of its own, and the crate chooses the member. So there is one estimate for each
 //! member: from its heartbeats, and for the primary also from its answers. An answer counts only if the primary is

@@ -1,4 +1,4 @@
-//! What this set or this server guarantees, cached so that reading it costs no request.
+//! The guarantees of this set or server, cached so that reading them costs no request.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;

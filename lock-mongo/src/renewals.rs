@@ -1,4 +1,5 @@
-//! How leases are renewed: one lock's document by a `findAndModify`, or the documents of many locks by one update.
+//! Renewals of leases: one lock's document by a `findAndModify`, or the documents of many locks by one
+//! update.
 
 use std::sync::Arc;
 use std::time::Duration;

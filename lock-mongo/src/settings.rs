@@ -1,4 +1,5 @@
-//! How a set or a server is reached: by a URL, or by the `mongodb` crate's own options.
+//! The settings of the connection to a set or a server: from a URL, or from the `mongodb` crate's own
+//! options.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! What the server reports about itself, as far as this user may ask: its version, and what happens to its data.
+//! The server's report about itself, as far as this user may read it: its version, and the persistence of its
+//! data.
 
 use std::collections::HashMap;
 use std::num::NonZeroU8;

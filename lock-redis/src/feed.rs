@@ -1,4 +1,4 @@
-//! How the server reports releases and revokes: as messages on channels, over one subscription connection.
+//! The server's reports of releases and revokes: messages on channels, over one subscription connection.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! How locks are stored on the server: the keys of a lock, the scripts that read and write them, and how a holder is
-//! written down.
+//! The layout of locks on the server: the keys of a lock, the scripts that read and write them, and the form
+//! of a holder.
 
 use std::time::Duration;
 

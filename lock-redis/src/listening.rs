@@ -1,4 +1,4 @@
-//! What a claim listens to.
+//! The subscriptions of a claim.
 
 use lock_core::Name;
 use lock_core::driver::Request;

@@ -1,4 +1,4 @@
-//! What this server guarantees, kept in memory so that reading it needs no request.
+//! The guarantees of this server, kept in memory so that reading them needs no request.
 
 use std::num::NonZeroU8;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Which servers a client has to do with, and how a URL names them.
+//! The servers of one client, and their names in a URL.
 
 use lock_core::toolkit::{Host, Location, Login, unescape};
 use lock_core::{Error, Result};

@@ -1,4 +1,4 @@
-//! How a server is reached: by a URL, or by redis' own options.
+//! The settings of the connection to a server: from a URL, or from redis' own options.
 
 use std::num::NonZeroU8;
 

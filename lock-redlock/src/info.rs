@@ -1,4 +1,4 @@
-//! What these nodes guarantee.
+//! The guarantees of these nodes.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What one of the servers is asked, and what it answers. Each call is one atomic step there.
+//! Requests to one of the servers, and its answers. Each call is one atomic step there.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! How the nodes are reached: by a URL, or by lock-redis' own options.
+//! The settings of the connections to the nodes: from a URL, or from lock-redis' own options.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What an error of sqlx says, without what sqlx puts around it.
+//! The message of an error of sqlx, without the text that sqlx puts around it.
 
 use std::fmt;
 

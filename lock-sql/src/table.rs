@@ -1,4 +1,4 @@
-//! What a claim and the driver need from a dialect: its table of locks.
+//! The operations that a claim and the driver need from a dialect: its table of locks.
 
 use std::fmt;
 use std::num::NonZeroU32;

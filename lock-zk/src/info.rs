@@ -1,4 +1,4 @@
-//! What this ensemble guarantees.
+//! The guarantees of this ensemble.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;

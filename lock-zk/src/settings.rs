@@ -1,4 +1,4 @@
-//! How an ensemble is reached.
+//! The settings of the connection to an ensemble.
 
 use std::time::Duration;
 

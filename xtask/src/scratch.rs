@@ -1,6 +1,6 @@
-//! Where test programs keep what they write, the data of their servers above all: in memory, where the machine has a
-//! folder for that. The disk of a shared machine may stand still for a second, and then tests are late that are not about
-//! disks. A run in full size uses the disk.
+//! The folder of test programs, for the data of their servers above all: in memory, where the machine has a
+//! folder for that. The disk of a shared machine may stand still for a second, and then tests are late that
+//! are not about disks. A run in full size uses the disk.
 
 use std::fs;
 use std::io;

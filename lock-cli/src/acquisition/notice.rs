@@ -1,4 +1,4 @@
-//! What users are told while the program waits for the server and the lock.
+//! Notices to the user while the program waits for the server and the lock.
 
 mod live;
 

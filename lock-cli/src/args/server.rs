@@ -1,4 +1,4 @@
-//! Which server the locks are on: `--on`, `--on-file`, `$LOCK_URL`, or the user's own file.
+//! The choice of the server: `--on`, `--on-file`, `$LOCK_URL`, or the user's own file.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};

@@ -1,4 +1,4 @@
-//! How much a call says on stderr.
+//! The verbosity of a call on stderr.
 
 /// How much a call says on stderr while it waits and when it has the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

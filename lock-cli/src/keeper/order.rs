@@ -1,4 +1,4 @@
-//! What `lock acquire` wants of its keeper.
+//! The order that `lock acquire` gives to its keeper.
 //!
 //! 1. `lock acquire` sends an order over a pair of connected sockets: the parent, the server's URL, and its own
 //!    arguments. They don't become arguments of the keeper, because `ps` would show them for as long as the lock is held.

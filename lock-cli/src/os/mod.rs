@@ -1,4 +1,4 @@
-//! What depends on the operating system: the command's process, and the signals that this program gets.
+//! The part that depends on the operating system: the command's process, and the signals to this program.
 
 mod found;
 #[cfg(unix)]

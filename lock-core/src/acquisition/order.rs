@@ -1,4 +1,4 @@
-//! What a guard asks of its claim, and what it is told at the end.
+//! Orders of a guard to its claim, and the end that the claim reports.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a claim's life tells its caller.
+//! The outcome of an acquisition, for its caller.
 
 use super::guard_link::GuardEnd;
 use crate::driver::HoldCount;

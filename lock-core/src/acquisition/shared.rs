@@ -1,4 +1,4 @@
-//! What the lives of one client share.
+//! State that the acquisitions of one client share.
 
 use std::sync::Arc;
 use std::time::Duration;

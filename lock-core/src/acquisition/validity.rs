@@ -1,4 +1,4 @@
-//! How long a lock is certainly held. The margin is subtracted here, and nowhere else.
+//! The time for which a lock is certainly held. The margin is subtracted here, and nowhere else.
 
 use std::time::Duration;
 

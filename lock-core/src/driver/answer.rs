@@ -1,4 +1,4 @@
-//! What a driver answers.
+//! The answers of a driver.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a server guarantees and can do.
+//! The guarantees and abilities of a server.
 
 use std::fmt;
 use std::ops::RangeInclusive;

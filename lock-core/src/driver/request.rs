@@ -1,4 +1,4 @@
-//! What a driver is opened with, and what it is asked for.
+//! The context that opens a driver, and the requests to it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

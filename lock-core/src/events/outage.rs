@@ -1,4 +1,5 @@
-//! What the log has said of one connection: many locks share it, and each of them notices that it is dead.
+//! The outages of a connection that are already logged: many locks share it, and each notices that it is
+//! dead.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};

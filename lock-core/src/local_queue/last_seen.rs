@@ -1,4 +1,4 @@
-//! What was last seen of a lock. A waiter whose wait runs out is told this.
+//! The client's last view of a lock, reported to waiters whose wait runs out.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How a lock is acquired: a claim is started, and its caller waits for the answer or until the wait is over.
+//! Acquiring a lock: a claim is started, and its caller waits for the answer or until the wait is over.
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a tokio runtime was built without. tokio tells it by a panic, where it is first needed.
+//! Features that a tokio runtime was built without. tokio reports one by a panic, where it is first needed.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

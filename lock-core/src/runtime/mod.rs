@@ -1,5 +1,5 @@
-//! Where claims and connections live: on the runtime that opened the client, or on a thread of their own. In both cases
-//! in the process that opened the client, and not in a fork of it.
+//! The runtime of claims and connections: the one that opened the client, or a thread of their own. In both
+//! cases it belongs to the process that opened the client, and not to a fork of it.
 
 mod lacking;
 mod run_to_completion;

@@ -1,4 +1,4 @@
-//! How many claims of a client are alive.
+//! The number of a client's claims that are alive.
 
 use std::pin::pin;
 use std::sync::Arc;

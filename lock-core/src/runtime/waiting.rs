@@ -1,4 +1,4 @@
-//! How a caller waits for what the client's runtime does: in the process that opened the client, and not for ever if that
+//! A caller's wait for the client's runtime: in the process that opened the client, and not for ever if that
 //! runtime stands still.
 
 use std::pin::pin;

@@ -1,4 +1,4 @@
-//! What callers ask in one moment is gathered, so that one request can serve all of them.
+//! Requests that callers make in one moment are batched, so that one request can serve all of them.
 
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! What a client does once, in the first call that needs it.
+//! Setup that a client does once, in the first call that needs it.
 
 use std::sync::OnceLock;
 

@@ -1,4 +1,5 @@
-//! What a claim listens to: releases of the lock that it waits for, or the revoke of the lock that it holds.
+//! A claim's subscription: to releases of the lock that it waits for, or to the revoke of the lock that it
+//! holds.
 
 use std::future::poll_fn;
 use std::sync::Arc;

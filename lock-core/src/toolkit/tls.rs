@@ -1,4 +1,4 @@
-//! What TLS by rustls needs of a program.
+//! The setup that TLS by rustls needs of a program.
 
 use rustls::crypto::CryptoProvider;
 

@@ -1,4 +1,4 @@
-//! What a caller is told if its wait ran out behind another caller of its client that had seen the lock held before.
+//! A caller whose wait ran out behind another caller of its client, which had seen the lock held before.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the log says of trouble: one line for a connection, not one for each lock and try.
+//! Trouble in the log: one line for a connection, not one for each lock and try.
 
 use std::collections::BTreeMap;
 use std::fmt;

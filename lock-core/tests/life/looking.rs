@@ -1,4 +1,4 @@
-//! When a waiter looks at a lock that is held: after a part of its wait, after the end of the holder's lease, or when the
+//! A waiter looks at a held lock after a part of its wait, after the end of the holder's lease, or when the
 //! server has notified it.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! When the risk of a loss is told, and why the lock will be lost.
+//! The report that a lock is at risk, and the reason why it will be lost.
 
 use lock_core::{Clock, LossReason};
 

@@ -1,5 +1,5 @@
-//! What each event holds, and that the events of a claim's life fit together: each request is answered once, and each
-//! grant ends once.
+//! The contents of each event. The events of an acquisition fit together: each request is answered once, and
+//! each grant ends once.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! How a claim takes a place in the queue.
+//! A claim enters the queue.
 
 use std::sync::Arc;
 

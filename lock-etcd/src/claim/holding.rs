@@ -1,4 +1,4 @@
-//! What is known of a granted lock from the heartbeats.
+//! The client's knowledge of a granted lock, from the heartbeats.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How a claim ends: it deletes its key, and defeats attempts that may still take effect.
+//! The end of a claim: it deletes its key, and defeats attempts that are still in flight.
 
 use etcd_client::Txn;
 use lock_core::driver::Release;

@@ -1,4 +1,4 @@
-//! What a place in the queue means: the claim has the lock, or it waits for the place before it.
+//! A claim's queue position: it has the lock, or it waits for the key before its own.
 
 use std::sync::Arc;
 

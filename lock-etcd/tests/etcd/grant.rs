@@ -1,4 +1,4 @@
-//! Which keys and leases a lock needs, and how many requests.
+//! The keys, leases and requests that a lock needs.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

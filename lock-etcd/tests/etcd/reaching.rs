@@ -1,4 +1,4 @@
-//! What a URL says about reaching the server.
+//! URL parameters about reaching the server.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;

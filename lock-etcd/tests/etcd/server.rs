@@ -1,4 +1,4 @@
-//! What the tests use: servers, claims, and an etcd-client of their own.
+//! Fixtures of the tests: servers, claims, and an etcd-client of their own.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What a URL says about how a server is reached, and where in it the locks are.
+//! URL parameters about reaching a server, and about the place of the locks in it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the tests share: servers, claims, and documents.
+//! Fixtures of the tests: servers, claims, and documents.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How many sessions the claims of a client need on the server.
+//! The number of sessions that a client's claims need on the server.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the owner of a granted lock asks for: a longer lease, and the release.
+//! The requests of an owner that holds the lock: a longer lease, and the release.
 
 use std::time::Duration;
 

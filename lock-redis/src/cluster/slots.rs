@@ -1,4 +1,4 @@
-//! Which member has which slot, as far as the client knows.
+//! The member of each slot, as far as the client knows.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

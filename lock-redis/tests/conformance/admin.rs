@@ -1,4 +1,4 @@
-//! What the suite reads of a Redis server, and does to it.
+//! The suite's access to a Redis server: the facts that it reads, and the faults that it causes.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the suite reads of several primaries, and does to them.
+//! The suite's access to several primaries: the facts that it reads, and the faults that it causes.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Which attempt is granted, when, and with which token.
+//! The attempts that are granted, the moment of the grant, and its token.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the library keeps on the server. Two versions of it have to agree on this.
+//! The layout of locks on the server. Two versions of the library have to agree on it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a failed try means for its candidate: contention, nodes without a vote, or trouble.
+//! The meaning of a failed try for its candidate: contention, nodes without a vote, or trouble.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Which of the nodes' answers to a release count.
+//! The nodes' answers to a release that count.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What a URL says about how the nodes are reached and asked, and about the names of locks there.
+//! URL parameters about reaching the nodes, about requests to them, and about the names of locks there.
 
 use std::pin::pin;
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! What a failed try leaves, and which waiters are woken: one candidate on nodes whose answers are scripted.
+//! The remains of a failed try, and the waiters that are woken: one candidate on nodes whose answers are
+//! scripted.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

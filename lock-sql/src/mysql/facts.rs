@@ -1,4 +1,4 @@
-//! What a server reports about itself when a connection is opened.
+//! The server's report about itself when a connection is opened.
 
 use sqlx::mysql::MySqlRow;
 use sqlx::{Result, Row};

@@ -1,4 +1,4 @@
-//! What a MySQL or MariaDB server guarantees.
+//! The guarantees of a MySQL or MariaDB server.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the pool needs to know of PostgreSQL.
+//! PostgreSQL's dialect, for the pool.
 
 use std::sync::Arc;
 

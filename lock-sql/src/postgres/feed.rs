@@ -1,4 +1,4 @@
-//! How the server reports releases and revokes: as notifications on one channel of the table of locks, which a
+//! The server's reports of releases and revokes: notifications on one channel of the table of locks, which a
 //! connection of its own listens to.
 
 use std::sync::{Arc, Mutex, PoisonError};

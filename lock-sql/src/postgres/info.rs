@@ -1,4 +1,4 @@
-//! What a PostgreSQL server guarantees.
+//! The guarantees of a PostgreSQL server.
 
 use std::time::Duration;
 

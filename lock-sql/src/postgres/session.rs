@@ -1,4 +1,4 @@
-//! What a connection leads to: a session of the server that is ours alone, or one that a pooler lends for each
+//! The session behind a connection: one of the server that is ours alone, or one that a pooler lends for each
 //! transaction anew.
 //!
 //! Behind such a pooler, no setting lasts and no client receives a notification. Prepared statements belong to other

@@ -1,4 +1,4 @@
-//! How a server is reached: by a URL, or by sqlx' own options.
+//! The settings of the connection to a server: from a URL, or from sqlx' own options.
 
 use std::fmt;
 

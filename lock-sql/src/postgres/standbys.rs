@@ -1,4 +1,5 @@
-//! What the setting `synchronous_standby_names` means for a grant: how many standbys have it when it counts.
+//! The meaning of the setting `synchronous_standby_names` for a grant: the number of standbys that have it
+//! when it counts.
 
 /// The standbys that a commit waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What the pool needs from the dialect of a database server.
+//! The operations that the pool needs from the dialect of a database server.
 
 use std::fmt;
 

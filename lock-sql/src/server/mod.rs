@@ -1,5 +1,5 @@
-//! What MySQL and PostgreSQL have in common: a small pool of our own connections, each with its estimate of the server
-//! clock, and the URL parameters beside the driver's own.
+//! The common part of MySQL and PostgreSQL: a small pool of our own connections, each with its estimate of
+//! the server clock, and the URL parameters beside the driver's own.
 
 mod dialect;
 mod line;

@@ -1,4 +1,4 @@
-//! Where the database is, and whether SQLite may open it.
+//! The path of the database, and whether SQLite may open it.
 //!
 //! Nothing here opens the file for reading or writing. If such a descriptor were closed, the locks that SQLite holds in
 //! this process would be dropped.

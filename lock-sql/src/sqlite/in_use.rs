@@ -1,4 +1,4 @@
-//! Which files the connections of all processes lead to.
+//! The files that the connections of all processes lead to.
 //!
 //! A process that has a removed or replaced file open can't be seen by SQLite: a process that comes then makes new files,
 //! in which every lock is free. So each connection has a shared lock of the operating system on a file beside the

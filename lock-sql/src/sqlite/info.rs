@@ -1,4 +1,4 @@
-//! What a SQLite file guarantees.
+//! The guarantees of a SQLite file.
 
 use std::time::Duration;
 

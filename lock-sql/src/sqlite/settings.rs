@@ -1,4 +1,4 @@
-//! How a file is named: by a URL, or by sqlx' own options.
+//! The settings of the connection to a file: from a URL, or from sqlx' own options.
 
 use std::sync::OnceLock;
 

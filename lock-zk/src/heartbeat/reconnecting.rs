@@ -1,4 +1,4 @@
-//! How a session gets another connection, and when it goes without one.
+//! A session reconnects, or goes on without a connection.
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the task of a session asks of the server: heartbeats, and to remove what claims have left.
+//! The requests of a session's task: heartbeats, and the removal of nodes that claims have left.
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! How an owner takes a place in the queue, and finds out where it is.
+//! An owner enters the queue, and finds its queue position.
 
 use std::time::Duration;
 

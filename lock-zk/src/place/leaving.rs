@@ -1,4 +1,4 @@
-//! How an owner gives up its place: it removes its nodes.
+//! An owner leaves the queue: it removes its nodes.
 
 use lock_core::driver::Release;
 use lock_core::toolkit::Call;

@@ -1,4 +1,4 @@
-//! What a URL says about how long a request may take, and how locks are named on the server.
+//! URL parameters about the time that a request may take, and about the names of locks on the server.
 
 use std::time::Duration;
 

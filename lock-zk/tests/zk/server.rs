@@ -1,4 +1,4 @@
-//! What the tests share: servers, claims, and the driver.
+//! Fixtures of the tests: servers, claims, and the driver.
 
 use std::time::Duration;
 

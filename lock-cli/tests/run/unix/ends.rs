@@ -1,4 +1,4 @@
-//! How a command that has the lock is run, and how it ends.
+//! The command that has the lock: its start and its end.
 
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

@@ -1,4 +1,4 @@
-//! What others must not see: a server's password, and the arguments of a command.
+//! Secrets that other users must not see: a server's password, and the arguments of a command.
 
 use lock_test_servers::Owned;
 use rustix::process::Signal;

@@ -1,4 +1,4 @@
-//! What `lock run` says of itself: nothing, words or JSON; and lines for the shell.
+//! The messages of `lock run` about itself: none, words or JSON; and lines for the shell.
 
 use lock_test_servers::Owned;
 use rustix::process::Signal;

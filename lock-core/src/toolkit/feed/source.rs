@@ -1,4 +1,4 @@
-//! What a feed needs of a server.
+//! The part of a feed that each kind of server implements.
 
 use std::fmt;
 

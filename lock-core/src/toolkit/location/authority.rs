@@ -1,4 +1,4 @@
-//! What stands between the `://` and the `?` of a URL: the login, the hosts and the path.
+//! The part of a URL between `://` and `?`: the login, the hosts and the path.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What one owner does with one key.
+//! One owner's calls on one key.
 
 use std::sync::Arc;
 use std::time::Duration;

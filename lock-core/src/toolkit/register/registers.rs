@@ -1,4 +1,4 @@
-//! What the driver needs of a server that only compares and sets.
+//! The operations that the driver needs of a server that only compares and sets.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Where an answer leads: to the member that has a slot by now, or to the one that a key is on its way to.
+//! Redirections: to the member that has a slot by now, or to the one that a key is on its way to.
 
 use std::sync::Arc;
 

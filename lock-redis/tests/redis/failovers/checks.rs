@@ -1,4 +1,4 @@
-//! What has to hold of a history, whatever was done to the primaries.
+//! Invariants of a history, whatever was done to the primaries.
 //!
 //! Replication is asynchronous, so a successor may know nothing of a grant. Two may then hold a lock until the first
 //! one's next renewal, and docs/semantics.md says that the token distinguishes them. Without a failover, there is one

@@ -1,4 +1,4 @@
-//! What was granted, written and lost, in the order in which it happened.
+//! The history of grants, writes and losses, in the order in which they happened.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! When a claim listens, what wakes it, and what it is told if the server refuses.
+//! A claim subscribes, is woken, and is notified if the server refuses.
 
 use super::server::{Step, Topic};
 use super::{MS, PATIENCE, Scene, name, owner};

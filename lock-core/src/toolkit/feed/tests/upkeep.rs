@@ -1,4 +1,4 @@
-//! What the task does while nothing is reported: it unsubscribes, checks the connection, and gives up a silent one.
+//! The task while nothing is reported: it unsubscribes, checks the connection, and abandons a silent one.
 
 use super::server::{Step, Topic};
 use super::{MS, PATIENCE, Scene, name, owner};

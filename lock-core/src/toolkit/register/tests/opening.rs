@@ -1,4 +1,4 @@
-//! What a driver does without a claim.
+//! The driver's calls without a claim.
 
 use super::*;
 
