@@ -70,7 +70,7 @@ pub(crate) enum Ended {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Ended(Ended),
-    /// This process can't be ended. The lock was lost for the reason, or a signal has ended the wait.
+    /// A process that can't be ended. The lock was lost for the reason, or a signal has ended the wait.
     GoesOn(Survivor, Option<LossReason>),
 }
 
@@ -79,7 +79,7 @@ pub(crate) enum Outcome {
 pub(crate) enum Remark {
     /// The command has ended and left so many processes running, of which one is named. They are killed.
     LeftBehind(u32, Found),
-    /// This process can't be ended. The lock is kept as long as it is ours.
+    /// A process that can't be ended. The lock is kept as long as it is ours.
     GoesOn(Survivor),
 }
 

@@ -26,7 +26,7 @@ pub(crate) enum Event<'a> {
     Lost { reason: LossReason },
     /// The command has ended and left so many processes running, of which one is named. They were killed.
     LeftBehind { count: u32, found: Found },
-    /// This process of the command can't be ended.
+    /// A process of the command can't be ended.
     GoesOn { survivor: Survivor },
     /// The lock was held until its release.
     Released,

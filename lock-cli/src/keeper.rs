@@ -38,7 +38,7 @@ mod unsupported;
 pub(crate) use self::hold::{KEEP, keep};
 
 /// Makes a shell see the failure of `lock acquire`: without a word of it on stdout, `eval "$(lock acquire …)"` would
-/// take_over, and the steps would run without the lock.
+/// succeed, and the steps would run without the lock.
 pub(crate) fn fail_under_eval(exit: Exit) {
     if exit.code() != 0 && args::is_acquire_for_a_shell(std::env::args_os().skip(1)) {
         print::last(format!("(exit {})", exit.code()));

@@ -60,7 +60,7 @@ pub fn blocking_open(
 /// The calls for threads without async. They panic inside async code. If no thread runs the runtime that the client
 /// lives on, they end with an error that says so.
 impl Client {
-    /// Does the same as [`Client::check`], for threads without async.
+    /// Blocking form of [`Client::check`], for threads without async.
     ///
     /// # Errors
     ///
@@ -74,7 +74,7 @@ impl Client {
         self.runtime.wait_for(self.check())
     }
 
-    /// Does the same as [`Client::list`], for threads without async.
+    /// Blocking form of [`Client::list`], for threads without async.
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ impl Client {
         self.runtime.wait_for(self.list(beginning))
     }
 
-    /// Does the same as [`Client::init`], for threads without async.
+    /// Blocking form of [`Client::init`], for threads without async.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ impl Client {
         self.runtime.wait_for(self.init())
     }
 
-    /// Does the same as [`Client::shutdown`], for threads without async.
+    /// Blocking form of [`Client::shutdown`], for threads without async.
     ///
     /// # Panics
     ///
@@ -116,7 +116,7 @@ impl Client {
 /// The calls for threads without async. They panic inside async code. If no thread runs the runtime that the client
 /// lives on, they end with an error that says so.
 impl Lock {
-    /// Does the same as [`Lock::acquire`], for threads without async.
+    /// Blocking form of [`Lock::acquire`], for threads without async.
     ///
     /// # Errors
     ///
@@ -130,7 +130,7 @@ impl Lock {
         self.runtime().wait_for(self.acquire())
     }
 
-    /// Does the same as [`Lock::try_acquire`], for threads without async.
+    /// Blocking form of [`Lock::try_acquire`], for threads without async.
     ///
     /// # Errors
     ///
@@ -160,8 +160,8 @@ impl Lock {
         finish(self.blocking_acquire()?, work)
     }
 
-    /// Does the same as [`blocking_run`](Self::blocking_run) if the lock is free. Returns `None`, and does not run
-    /// `work`, if another owner holds the lock.
+    /// Runs `work` under the lock as [`blocking_run`](Self::blocking_run), if the lock is free. Returns
+    /// `None`, and does not run `work`, if another owner holds the lock.
     ///
     /// # Errors
     ///
@@ -179,7 +179,7 @@ impl Lock {
         }
     }
 
-    /// Does the same as [`Lock::inspect`], for threads without async.
+    /// Blocking form of [`Lock::inspect`], for threads without async.
     ///
     /// # Errors
     ///
@@ -193,7 +193,7 @@ impl Lock {
         self.runtime().wait_for(self.inspect())
     }
 
-    /// Does the same as [`Lock::revoke`], for threads without async.
+    /// Blocking form of [`Lock::revoke`], for threads without async.
     ///
     /// # Errors
     ///
@@ -230,7 +230,7 @@ impl Guard {
         self.runtime().wait_for(clock.until(clock.now() + limit, self.lost()))
     }
 
-    /// Does the same as [`Guard::renew`], for threads without async.
+    /// Blocking form of [`Guard::renew`], for threads without async.
     ///
     /// # Errors
     ///
@@ -244,7 +244,7 @@ impl Guard {
         self.runtime().wait_for(self.renew(ttl))
     }
 
-    /// Does the same as [`Guard::release`], for threads without async.
+    /// Blocking form of [`Guard::release`], for threads without async.
     ///
     /// # Panics
     ///
@@ -259,7 +259,7 @@ impl Guard {
 /// The calls for threads without async. They panic inside async code. If no thread runs the runtime that the first
 /// lock's client lives on, they end with an error that says so.
 impl MultiLock {
-    /// Does the same as [`MultiLock::acquire`], for threads without async.
+    /// Blocking form of [`MultiLock::acquire`], for threads without async.
     ///
     /// # Errors
     ///
@@ -273,7 +273,7 @@ impl MultiLock {
         self.first().runtime().wait_for(self.acquire())
     }
 
-    /// Does the same as [`MultiLock::try_acquire`], for threads without async.
+    /// Blocking form of [`MultiLock::try_acquire`], for threads without async.
     ///
     /// # Errors
     ///
@@ -323,7 +323,7 @@ impl MultiGuard {
         first.runtime().wait_for(clock.until(clock.now() + limit, self.lost()))
     }
 
-    /// Does the same as [`MultiGuard::renew`], for threads without async.
+    /// Blocking form of [`MultiGuard::renew`], for threads without async.
     ///
     /// # Errors
     ///
@@ -337,7 +337,7 @@ impl MultiGuard {
         self.first().runtime().wait_for(self.renew(ttl))
     }
 
-    /// Does the same as [`MultiGuard::release`], for threads without async.
+    /// Blocking form of [`MultiGuard::release`], for threads without async.
     ///
     /// # Panics
     ///

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::error::Error;
 
-/// How a hold ended.
+/// The ending of a hold.
 ///
 /// It is information, and needs no reaction: the lock is released in both cases. Before work that must not be done
 /// without the lock, check the lock by [`Guard::check`](crate::Guard::check), or the fencing token at the resource.
@@ -38,7 +38,7 @@ impl Ending {
     }
 }
 
-/// What became of the slot of work that is done ([`PeriodicGuard::complete`](crate::PeriodicGuard::complete)).
+/// The state of the slot of work that is done ([`PeriodicGuard::complete`](crate::PeriodicGuard::complete)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completion {
     /// No other client gets the lock before the slot's end.
@@ -75,9 +75,9 @@ pub enum LossReason {
     Gone,
     /// The session in which it was held has ended.
     Session,
-    /// It could not be renewed in time: the lease has ended, or will end before an answer can come.
+    /// The lease could not be renewed in time: it has ended, or will end before an answer can come.
     Expired,
-    /// It was held for as long as `max_hold` allows.
+    /// The lock was held for as long as `max_hold` allows.
     MaxHold,
     /// The task that renewed it has ended: with its runtime, or because the driver panicked. Also the cause in a fork,
     /// where the task belongs to the parent process.

@@ -29,7 +29,7 @@ pub struct Entry {
     /// How long it has held or waited, where that is known. Always known of a holder that is a client of this library,
     /// if the lease belongs to the lock.
     pub since: Option<Duration>,
-    /// When its lease ends without a renewal. Known where `since` is known.
+    /// The time until its lease ends without a renewal. Known where `since` is known.
     pub expires_in: Option<Duration>,
 }
 

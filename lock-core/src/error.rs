@@ -44,11 +44,11 @@ pub enum ErrorKind {
     Rejected,
     /// The caller asked for something malformed.
     Invalid,
-    /// This backend, or this build of it, can't do that.
+    /// The backend, or this build of it, can't do that.
     Unsupported,
 }
 
-/// What is known of the effect of a request that was not answered.
+/// The known effect of a request that was not answered.
 ///
 /// ```
 /// # use lock_core as onelock;
@@ -60,9 +60,9 @@ pub enum ErrorKind {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It was not carried out, and will not be.
+    /// The request was not carried out, and will not be.
     NotApplied,
-    /// It may have been carried out, or may still be carried out.
+    /// The request may have been carried out, or may still be carried out.
     Unknown,
 }
 
@@ -78,7 +78,7 @@ pub enum Effect {
 ///         println!("the holder's lease ends in {:?}", holder.expires_in);
 ///     }
 ///     if error.is_transient() {
-///         println!("the same call may take_over later");
+///         println!("the same call may succeed later");
 ///     }
 /// }
 /// # Ok(()) }
@@ -217,7 +217,7 @@ impl Error {
         self.0.kind
     }
 
-    /// Returns whether the same call may take_over later without any change by the caller.
+    /// Returns whether the same call may succeed later without any change by the caller.
     pub fn is_transient(&self) -> bool {
         matches!(self.0.kind, ErrorKind::Unavailable { .. })
     }

@@ -44,7 +44,7 @@ pub enum Event<'a> {
         name: &'a Name,
         /// The owner to which it was granted.
         owner: Owner,
-        /// Its fencing token.
+        /// The fencing token of the grant.
         token: FencingToken,
         /// How long the caller waited.
         waited: Duration,

@@ -21,7 +21,7 @@ impl UnixTime {
     }
 }
 
-/// How often work is done: once in each slot of this length.
+/// The period of work: it is done once in each slot of this length.
 ///
 /// The slots follow each other without a gap. One of them begins with the year 1970 (UTC), or at the offset after that.
 /// A period of a day begins at midnight UTC, and with an offset of 3 h at 3 o'clock UTC.

@@ -142,7 +142,7 @@ impl<T: fmt::Debug> fmt::Debug for Shares<T> {
     }
 }
 
-/// A future of one process, on the heap. A fork neither polls it nor drops it: there it is ready, with `None`.
+/// A boxed future of one process. A fork neither polls it nor drops it: there it is ready, with `None`.
 pub(crate) struct OnlyHere<F> {
     process: Process,
     /// `None` once it is done.

@@ -69,7 +69,7 @@ enum Foreign {
     Unknown,
     /// The search began when the claim took its place, and has not ended.
     Sought(Search),
-    /// Those that existed at the last look.
+    /// The keys that existed at the last look.
     Known(Vec<StoredKey>),
 }
 

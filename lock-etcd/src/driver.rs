@@ -108,7 +108,7 @@ impl EtcdDriver {
     }
 }
 
-/// Returns what a member says about itself. Asks again if the connection breaks before the answer, which changes nothing
+/// Returns what a member says about itself. Retries if the connection breaks before the answer, which changes nothing
 /// on the server. Only what the server sends tells etcd from a server of another kind, and it is lost if the connection
 /// breaks before the request has been written.
 async fn first_status(cluster: &Cluster, clock: &Clock, call: &Call) -> Result<StatusResponse> {

@@ -76,7 +76,7 @@ impl Proof {
 pub(crate) enum SessionState {
     /// The session is kept alive.
     Alive,
-    /// Its lease has ended, or could not be proven in time. No heartbeat is sent any more.
+    /// The session's lease has ended, or could not be proven in time. No heartbeat is sent any more.
     Ended,
 }
 

@@ -33,7 +33,7 @@ impl From<&StoredKey> for KeyMetadata {
 
 // ---- taking a place -------------------------------------------------------------------------------------------------
 
-/// The outcome of an attempt to take a place.
+/// The outcome of an attempt to enter the queue.
 #[derive(Debug)]
 pub(crate) enum Entered {
     /// The place was taken. `around` are the newest places of our clients; `others` are other keys that begin like the
@@ -56,7 +56,7 @@ pub(crate) struct Found {
     pub(crate) others: Window,
 }
 
-/// Takes a place at the end of the queue, under this lease.
+/// Enters the queue at its end, under this lease.
 pub(crate) fn enter(own: &Own, lease: i64) -> Txn {
     let (absent, put) = taking(own, lease);
     let taken = [
@@ -67,7 +67,7 @@ pub(crate) fn enter(own: &Own, lease: i64) -> Txn {
     Txn::new().when(absent).and_then(taken).or_else(own_and_tombstone(own, lease))
 }
 
-/// Takes a place if none of our clients has one.
+/// Enters the queue if none of our clients is in it.
 pub(crate) fn enter_if_free(own: &Own, lease: i64, known: Others) -> Txn {
     let (mut absent, put) = taking(own, lease);
     absent.push(Compare::create_revision(own.queue.ours(), CompareOp::Equal, 0).with_prefix());

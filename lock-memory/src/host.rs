@@ -45,16 +45,17 @@ struct Client<S: Server> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cut(Arc<AtomicBool>);
 
-/// What clients have sent, what that changed, and what is left of it.
+/// Counters of the requests, of the changes that they made, and of what is left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Requests that arrived.
     pub requests: u64,
-    /// How often a request changed who holds, waits, or is refused.
+    /// The number of requests that changed who holds, waits, or is refused.
     pub writes: u64,
-    /// How many things locks have left on the server, without tokens: holders, waiters, clients that listen.
+    /// The number of things that locks have left on the server, without tokens: holders, waiters, clients
+    /// that listen.
     pub kept: u64,
-    /// How many names the server remembers for their tokens.
+    /// The number of names that the server remembers for their tokens.
     pub tokens: u64,
 }
 

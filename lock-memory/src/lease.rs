@@ -35,7 +35,7 @@ struct Link {
     prefix: Prefix,
     /// Waiters that listen, by the name of the lock.
     hub: Hub,
-    /// Holders that are told of a revoke, by their owner.
+    /// Holders that are notified of a revoke, by their owner.
     holders: Watchers,
     /// Whether the server was asked to tell of revokes. After a gap it may have forgotten that, so it is asked again.
     asked_to_watch: AtomicBool,
@@ -277,7 +277,7 @@ impl Claim for LeaseClaim {
         let listening = self.listener.as_ref().and_then(|listener| listener.listening.as_ref());
         match (&self.watching, listening) {
             (Some(only), None) | (None, Some(only)) => only.woken().await,
-            // On the heap: every claim that is held has room for what is not.
+            // Boxed, so the future of every held claim does not reserve space for it.
             (Some(watching), Some(listening)) => Box::pin(first_woken(watching, listening)).await,
             (None, None) => std::future::pending().await,
         }

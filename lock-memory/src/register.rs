@@ -26,7 +26,7 @@ const LONGEST_TTL: Duration = Duration::from_secs(KEPT.as_secs() / 2);
 /// How far the clock may be set back without a token falling. A value is removed when its stamp is older than twice that.
 const CLOCK_STEP: Duration = Duration::from_secs(KEPT.as_secs() / 2);
 
-/// What a client hears of the server's time in answers to other questions.
+/// The server's time, as answers to other questions report it to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tells {
     /// Each answer has it.

@@ -61,7 +61,7 @@ pub(crate) struct Proof {
 /// The state of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// It is kept alive.
+    /// The session is kept alive.
     Alive,
     /// No proof came in time. It is not known whether the server still has the session, and it gets no more heartbeats.
     Retired,

@@ -42,7 +42,7 @@ pub struct Reply<A> {
 /// Receives what is pushed to a client. Must not block.
 pub type Inbox<P> = Box<dyn Fn(Pushed<P>) + Send + Sync>;
 
-/// What arrives at a client without being asked for.
+/// A message that arrives at a client without being asked for.
 #[derive(Clone, Debug)]
 pub enum Pushed<P> {
     /// A message that the server pushed.

@@ -24,9 +24,9 @@ const MARK: &str = "onelock schema ";
 /// The state of the collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IndexState {
-    /// It has this version's index.
+    /// The collection has this version's index.
     Present,
-    /// It has no index of this library yet.
+    /// The collection has no index of this library yet.
     Missing,
 }
 
@@ -49,7 +49,7 @@ pub(crate) async fn prepare(server: &Server, call: &Call) -> Result<()> {
 /// Returns whether the collection has this version's index. `Rejected` if it has another version's.
 pub(crate) async fn look(server: &Server, call: &Call) -> Result<IndexState> {
     match names(server, call).await {
-        // The connection broke: ask again. If the time is up instead, that fails at once.
+        // The connection broke: retry. If the time is up instead, that fails at once.
         Err(e) if e.may_have_taken_effect() => index_state(&names(server, call).await?),
         names => index_state(&names?),
     }

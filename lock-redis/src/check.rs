@@ -26,7 +26,7 @@ pub(crate) fn unused_name(random: &Random) -> Name {
     Name::new(format!("check-{}", Owner::mint(random))).expect("38 letters, digits and a dash are a name")
 }
 
-/// Does the same by this name, which no lock has.
+/// Checks the server by a name that no lock has.
 pub(crate) async fn check_by(server: &Arc<Server>, name: &Name, patience: Duration) -> Result<Vec<Finding>> {
     let call = &Call::begin(&server.clock, patience);
     let link = server.link(call).await?;

@@ -38,7 +38,7 @@ pub(crate) struct RedisClaim {
     latch: Option<Box<[u8]>>,
     /// The answer to an attempt never came: the present holder may be this owner.
     maybe_held: bool,
-    /// This owner had to wait for the lock.
+    /// Whether the owner had to wait for the lock.
     has_waited: bool,
     /// An attempt is under way, or its caller does not wait for its answer any more.
     is_asked: bool,

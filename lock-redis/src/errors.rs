@@ -1,4 +1,4 @@
-//! Maps redis' errors: may the request have been carried out, can the same request take_over later, what is to be done.
+//! Maps redis' errors: may the request have been carried out, can the same request succeed later, what is to be done.
 
 use lock_core::{Effect, Error};
 use redis::RedisError;
@@ -85,7 +85,7 @@ pub(crate) fn ends_connection(error: &RedisError) -> bool {
 /// Where a member of a cluster says that a key is. The host may be missing from the address, or be a question mark.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Redirect {
-    /// This slot belongs to the member at this address.
+    /// The slot belongs to the member at this address.
     Moved { slot: u16, address: String },
     /// The key is on its way to the member at this address.
     Ask { address: String },

@@ -39,10 +39,10 @@ pub(crate) enum Membership {
 /// What a server is to those that it shares its data with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// It takes writes. So does a server without replicas.
+    /// The server takes writes. So does a server without replicas.
     Primary,
-    /// It copies another. Its primary never learns of a write there, where that is allowed at all: a lock would exist on
-    /// this copy alone, until the next synchronization.
+    /// The server copies another. Its primary never learns of a write there, where that is allowed at all: a
+    /// lock would exist on this copy alone, until the next synchronization.
     Replica,
 }
 

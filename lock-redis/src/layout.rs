@@ -15,12 +15,13 @@ use crate::scripts::{self, Scripts};
 use crate::side::{Kind, side_key};
 use crate::value::{self, Seen};
 
-/// How locks are stored on the server. Clients exclude each other only if they use the same layout; [`Own`](Layout::Own)
-/// and [`Fair`](Layout::Fair) exclude each other, too.
+/// The layout of locks on the server. Clients exclude each other only if they use the same layout;
+/// [`Own`](Layout::Own) and [`Fair`](Layout::Fair) exclude each other, too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Layout {
-    /// This library's own: a plain key, which also excludes clients that use `SET name value NX PX ttl`.
+    /// The library's own layout: a plain key, which also excludes clients that use `SET name value NX PX
+    /// ttl`.
     #[default]
     Own,
     /// As [`Own`](Layout::Own), and the processes that wait are served in the order in which they came. Clients that use
@@ -35,7 +36,8 @@ pub enum Layout {
     RedissonFenced,
 }
 
-/// How long a waiter of a fair lock may be silent before it loses its place: 5 s unless it is given.
+/// The time for which a waiter of a fair lock may be silent before it loses its place: 5 s unless it is
+/// given.
 ///
 /// A waiter that died costs the one behind it this time, once, however many have died. A waiter sends a request in each
 /// quarter of it. Clients with different ones may wait for one name: each waiter has its own.

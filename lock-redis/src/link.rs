@@ -181,7 +181,7 @@ impl Link {
         self.server().hear(now, heard);
     }
 
-    /// Does the same for an answer to a question that was sent after `asked_at`.
+    /// Notes the server's time from an answer to a question that was sent after `asked_at`.
     pub(crate) fn hear_answer(&self, clock: &Clock, now: i64, asked_at: Instant) {
         let heard = clock.now();
         self.server().hear_answer(now, asked_at, heard);

@@ -63,7 +63,7 @@ impl Listening {
     pub(crate) async fn woken(&self) {
         match &self.turn {
             None => self.all.woken().await,
-            // On the heap: every claim that is held has room for what is not.
+            // Boxed, so the future of every held claim does not reserve space for it.
             Some(turn) => Box::pin(first_woken(&self.all, turn)).await,
         }
     }

@@ -46,11 +46,11 @@ pub struct Node {
     registry: Arc<VoteRegistry>,
 }
 
-/// Which of several nodes votes for which server: two addresses of one server have one vote.
+/// The votes of several nodes: two addresses of one server have one vote.
 #[derive(Debug, Default)]
 pub struct VoteRegistry(Mutex<BTreeMap<String, Arc<str>>>);
 
-/// What a script's arguments depend on, beside the lock.
+/// The values on which a script's arguments depend, beside the lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     /// The end of the call in the server's time, in microseconds.

@@ -29,7 +29,7 @@ pub(crate) struct Server {
     pub(crate) random: Random,
     pub(crate) prefix: Prefix,
     pub(crate) layout: Layout,
-    /// What the places of this client's waiters begin with, by which it is told of their turns.
+    /// The prefix of the queue positions of this client's waiters, by which it is notified of their turns.
     pub(crate) client_digits: Arc<str>,
     pub(crate) profile: Arc<Profile>,
     pub(crate) feed: Arc<Feed<Channels>>,
@@ -133,7 +133,7 @@ impl Server {
         Ok(answer)
     }
 
-    /// Does the same for a script that writes what a failover must not lose. Replicas have half of the time that is left
+    /// Runs a script that writes what a failover must not lose. Replicas have half of the time that is left
     /// to acknowledge it, so that the caller can take back what they did not.
     pub(crate) async fn run_acknowledged_on(
         &self,
@@ -148,7 +148,7 @@ impl Server {
         Ok((answer, reply.acknowledgement))
     }
 
-    /// Does the same for a script whose answer does not count.
+    /// Runs a script whose answer does not count.
     pub(crate) async fn keep(
         &self,
         link: &Arc<Link>,

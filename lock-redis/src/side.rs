@@ -7,7 +7,7 @@
 
 use lock_core::toolkit::RESERVED_SUFFIX;
 
-/// What a side key is for. The value is its last letter.
+/// The purpose of a side key. The value is its last letter.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// The last token of a lock.

@@ -27,19 +27,19 @@ pub(crate) struct RedlockClaim {
     listening: Listening,
 }
 
-/// What the claim listens to on the nodes.
+/// The subscriptions of a claim on the nodes.
 #[derive(Debug)]
 enum Listening {
     Nothing,
-    /// Releases, and which of these nodes have told of one since the claim was last woken.
+    /// Releases, and the nodes that have notified the claim of one since it was last woken.
     Releases(Vec<Subscription>, BTreeSet<usize>),
     /// A revoke of the lock that it holds.
     Revokes(Vec<Subscription>),
 }
 
-/// How long a waiter that one node has told of a release waits for a majority to tell of it, and then for the others.
-/// A node that has not told of it may still have the holder's lock. A try that comes too early gets a part of the votes,
-/// and keeps them from other waiters until it has given them back.
+/// How long a waiter that one node has notified of a release waits for a majority, and then for the others. A
+/// node that has not notified it may still have the holder's lock. A try that comes too early gets a part of
+/// the votes, and keeps them from other waiters until it has given them back.
 const FOR_A_MAJORITY: Duration = Duration::from_millis(10);
 const FOR_THE_OTHERS: Duration = Duration::from_millis(2);
 
@@ -148,8 +148,8 @@ impl Claim for RedlockClaim {
     }
 }
 
-/// Resolves when all nodes have told of a release, or when some have and the others take long. What it has heard is in
-/// `told`, so that nothing is lost if it is dropped before.
+/// Resolves when all nodes have notified the claim of a release, or when some have and the others take long.
+/// What it has heard is in `told`, so that nothing is lost if it is dropped before.
 async fn released(nodes: &[Subscription], told: &mut BTreeSet<usize>, majority: usize, clock: &Clock) {
     if told.is_empty() {
         told.insert(woken(nodes, told).await);

@@ -57,7 +57,7 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
     ) -> impl Future<Output = Result<Freed>> + Send;
 }
 
-/// What a request asks for: the lock, and for whom. Cheap to clone.
+/// The request for a lock, and its owner. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Ask {
     /// The lock's keys.
@@ -86,19 +86,20 @@ pub struct Keys {
     pub channel: Vec<u8>,
 }
 
-/// Whether a release wakes waiters.
+/// The choice whether a release wakes waiters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tells {
-    /// It does: the lock may be free now.
+    /// The release wakes waiters: the lock may be free now.
     Waiters,
-    /// It does not: a minority's votes are taken back, which makes the lock no more free than before.
+    /// The release wakes no waiter: a minority's votes are taken back, which makes the lock no more free than
+    /// before.
     NoWaiter,
 }
 
 /// A node's answer to an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Vote {
-    /// This try holds the lock on this node.
+    /// The try holds the lock on this node.
     Yes {
         /// The token on this node: higher than that of every earlier grant there.
         token: FencingToken,
@@ -135,14 +136,14 @@ pub struct Held {
 /// A node's answer to a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
-    /// This owner holds the lock on this node.
+    /// The owner holds the lock on this node.
     Yes {
         /// How long the node keeps it.
         left: Duration,
     },
     /// The node has no such lock.
     Absent,
-    /// It was revoked there.
+    /// The lock was revoked there.
     Revoked,
     /// Another owner holds it there.
     Taken,
@@ -151,11 +152,11 @@ pub enum Kept {
 /// A node's answer to a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freed {
-    /// This value held the lock on this node.
+    /// The value held the lock on this node.
     Yes {
         /// Whether the release was delivered to other clients; `None` if the node can't say.
         others: Option<bool>,
     },
-    /// This value did not hold it.
+    /// The value did not hold the lock on this node.
     No,
 }

@@ -44,9 +44,9 @@ pub(crate) struct ZkClaim {
 /// A lock that was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Held {
-    /// It is held, as far as is known.
+    /// The lock is held, as far as is known.
     Still,
-    /// It was revoked, and its holder has been told.
+    /// The lock was revoked, and its holder is notified.
     Revoked,
 }
 
@@ -148,7 +148,7 @@ impl ZkClaim {
         session.link(call, uncertain).await
     }
 
-    /// Looks at the queue once, and takes a place in it if one is wanted. Returns `None` if that has to be repeated.
+    /// Looks at the queue once, and enters it if that is wanted. Returns `None` if that has to be repeated.
     async fn look(
         &mut self,
         link: &Link,

@@ -70,7 +70,7 @@ pub(crate) fn node_prefix(owner: &Owner) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
     pub(crate) name: String,
-    /// Its number in the queue; `None` if the server's counter has overflowed.
+    /// The node's number in the queue; `None` if the server's counter has overflowed.
     pub(crate) sequence: Option<i32>,
 }
 

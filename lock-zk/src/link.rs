@@ -34,7 +34,7 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// Never resolves in a forked process. The task stops there and drops nothing: the server would be told of the
+    /// Never resolves in a forked process. The task stops there and drops nothing: the server would be notified of the
     /// drop.
     pub(crate) async fn pends_if_forked(&self) {
         self.process.only().await;

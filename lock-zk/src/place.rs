@@ -46,7 +46,7 @@ struct Node {
 pub(crate) enum Position {
     /// The owner's node is the first one. This transaction created it.
     First { czxid: i64 },
-    /// This node is right before the owner's node.
+    /// The owner waits behind the node right before its own.
     Behind { ahead: String },
     /// The owner's node is the first one, but it was revoked: it no longer gives the owner a place.
     Revoked { path: String },

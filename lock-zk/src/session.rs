@@ -66,13 +66,13 @@ impl Phase {
 /// The state of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SessionState {
-    /// It is kept alive.
+    /// The session is kept alive.
     Alive,
     /// No proof came in time: it is unknown whether the server still has it, and no task keeps it alive.
     Retired,
     /// The server said that it is over.
     Over,
-    /// Its client was dropped, or does not need it any more.
+    /// The session's client was dropped, or does not need it any more.
     Closed,
 }
 

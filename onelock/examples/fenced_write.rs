@@ -32,7 +32,7 @@ async fn main() -> Result<()> {
     tokio::time::sleep(Duration::from_millis(200)).await;
     let successor = lock.acquire().await?;
     println!("successor writes: {:?}", ledger.write(successor.token(), "paid 10").is_ok());
-    // The sleeper wakes up, does not know that it lost the lock, and writes. Without the fence this would take_over.
+    // The sleeper wakes up, does not know that it lost the lock, and writes. Without the fence this would succeed.
     println!("sleeper writes: {:?}", ledger.write(sleeper.token(), "paid 10").is_ok());
     println!("lines: {}", ledger.lines.lock().expect("no thread panics here").len());
     Ok(())

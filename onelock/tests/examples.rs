@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), rules::judged("onelock's examples", examples)).exit_code()
 }
 
-/// Runs an example: it must print `prints` and take_over.
+/// Runs an example: it must print `prints` and succeed.
 fn runs(example: &str, prints: &str) {
     // The build puts this test into target/debug/deps/examples-… and the example into target/debug/examples/NAME.
     let here = std::env::current_exe().unwrap();

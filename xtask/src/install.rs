@@ -22,7 +22,7 @@ pub(crate) struct Machine {
 /// How a command runs as root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Root {
-    /// This process is root.
+    /// The process is root.
     Already,
     /// With sudo.
     Sudo,

@@ -17,10 +17,10 @@ const FOLDER: &str = "conformance/mutants";
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     All,
-    /// Those that a change since this revision concerns; since the branch left main, or since the last commit, if none is
-    /// named.
+    /// Patches that a change since this revision concerns; since the branch left main, or since the last
+    /// commit, if none is named.
     Changed(Option<String>),
-    /// Those whose names contain one of these.
+    /// Patches whose names contain one of these.
     Named(Vec<String>),
 }
 

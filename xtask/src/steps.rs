@@ -15,7 +15,7 @@ pub(crate) struct Steps {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Done,
-    /// It can't be run here, for this reason.
+    /// The step can't be run here, for this reason.
     NotRun(String),
 }
 

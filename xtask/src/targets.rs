@@ -20,10 +20,10 @@ pub(crate) struct Target {
 /// What a program does most of the time. This decides what may run beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// It waits, for servers and for leases to end. Its tests judge lateness, so only a few run at a time.
-    /// These are the programs with a `main` of their own (`harness = false`).
+    /// The program waits, for servers and for leases to end. Its tests judge lateness, so only a few run at a
+    /// time. Such programs have a `main` of their own (`harness = false`).
     Waits,
-    /// It computes, and uses virtual clocks if it tests times. One runs at a time.
+    /// The program computes, and uses virtual clocks if it tests times. One runs at a time.
     Computes,
 }
 

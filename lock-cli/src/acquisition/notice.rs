@@ -22,7 +22,7 @@ const EACH_IN_A_LOG: Duration = Duration::from_secs(60);
 const EACH_TO_THE_SERVICE: Duration = Duration::from_secs(20);
 const SERVICE_WAITS: Duration = Duration::from_secs(60);
 
-/// How users are told of a wait.
+/// The form in which users are notified of a wait.
 #[derive(Clone, Debug)]
 pub(crate) enum Notice {
     /// Not at all.

@@ -51,7 +51,7 @@ pub(crate) struct Release {
 /// The process whose end ends the hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Parent {
-    /// This one.
+    /// The process with this number.
     Process(u32),
     /// No process.
     None,

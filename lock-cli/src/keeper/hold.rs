@@ -73,7 +73,7 @@ enum Next {
     Lost(LossReason),
     /// The parent has ended, a signal came, or the hold without a parent is over.
     End,
-    /// This caller asks for the release.
+    /// The caller on this connection asks for the release.
     Asked(UnixStream),
 }
 

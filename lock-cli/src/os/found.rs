@@ -6,7 +6,7 @@ use std::fmt;
 #[cfg_attr(not(unix), allow(dead_code, reason = "no process but the command's own is known there"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// Its number; 0 if the system doesn't show it.
+    /// The number of the process; 0 if the system doesn't show it.
     pub(crate) pid: u32,
     /// The name of its program, which the system cuts at 15 bytes, and zeros.
     pub(crate) name: [u8; 16],
@@ -51,7 +51,7 @@ pub(crate) struct Survivor {
 pub(crate) enum Why {
     /// The system did not let it be signalled: it belongs to another user.
     NotAllowed,
-    /// It was killed, and has not ended: it waits for a disk or a network file system, or is frozen.
+    /// The process was killed, and has not ended: it waits for a disk or a network file system, or is frozen.
     NotEndedYet,
 }
 

@@ -24,31 +24,33 @@ pub(crate) use other::{
 /// What happens to the daemons that the command leaves behind when it ends by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Daemons {
-    /// They are killed before the lock is released.
+    /// Daemons are killed before the lock is released.
     Killed,
-    /// They go on without the lock.
+    /// Daemons go on without the lock.
     Kept,
 }
 
 /// What happened to the command's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// It has ended, and `reap` has to be called. Nothing of the command is left.
+    /// The command has ended, and `reap` has to be called. Nothing of the command is left.
     Ended,
-    /// It has ended by itself, and `reap` has to be called. The daemons that it has left behind go on: until `release`
-    /// sets them free, `kill` ends them.
+    /// The command has ended by itself, and `reap` has to be called. The daemons that it has left behind go
+    /// on: until `release` sets them free, `kill` ends them.
     #[cfg_attr(not(unix), expect(dead_code, reason = "no process but the command's own is known there"))]
     LeaderEnded,
-    /// It was killed at the last deadline that it was given, and `reap` has to be called.
+    /// The command was killed at the last deadline that it was given, and `reap` has to be called.
     #[cfg_attr(not(unix), expect(dead_code, reason = "no watcher keeps deadlines there"))]
     Killed,
-    /// It was stopped from the terminal. When this event is reported, this program was stopped too, and continued.
+    /// The command was stopped from the terminal. When this event is reported, this program was stopped too,
+    /// and continued.
     #[cfg_attr(not(unix), expect(dead_code, reason = "commands are not stopped there"))]
     Stopped,
-    /// It has ended by itself and left so many processes running, of which one is named. They are being killed.
+    /// The command has ended by itself and left so many processes running, of which one is named. They are
+    /// being killed.
     #[cfg_attr(not(unix), expect(dead_code, reason = "no process but the command's own is known there"))]
     LeftBehind(u32, Found),
-    /// This process of the command should have ended, and goes on.
+    /// A process of the command should have ended, and goes on.
     #[cfg_attr(not(unix), expect(dead_code, reason = "no process but the command's own is known there"))]
     GoesOn(Survivor),
 }

@@ -24,8 +24,8 @@ pub(crate) enum Release {
     Kept,
     /// The lock was lost before, or the server could not be asked whether it was.
     TooLate,
-    /// This signal came while the lock was only kept for its shortest time. The lock was released at the end of that
-    /// time, or a second signal has left it to its lease.
+    /// A signal came while the lock was only kept for its shortest time. The lock was released at the end of
+    /// that time, or a second signal has left it to its lease.
     Signalled(i32),
 }
 

@@ -60,7 +60,7 @@ impl Acquisition {
             return Outcome::Failed(unsupported);
         }
         let mut turns_owed = if answered.is_none() { self.turns_owed(turn) } else { 0 };
-        // On the heap, as the wait below: every held lock has room for what is not.
+        // Boxed, as the wait below, so the future of every held lock does not reserve space for it.
         if turns_owed > 0
             && let Err(stopped) = Box::pin(self.let_others_pass(turn, &mut turns_owed, caller)).await
         {

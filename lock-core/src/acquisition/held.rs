@@ -86,7 +86,7 @@ impl Held {
         reporter.lost(cause);
     }
 
-    /// Returns why the lock was lost, if the guards have been told of a loss.
+    /// Returns why the lock was lost, if the guards have been notified of a loss.
     pub(super) fn lost(&self) -> Option<LossReason> {
         self.claim_end.validity().lost
     }

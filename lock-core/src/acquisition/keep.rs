@@ -68,7 +68,7 @@ impl Acquisition {
 
     /// Keeps the lock until its guard releases it, completes its work or is dropped, or until it is lost.
     ///
-    /// What few locks need is on the heap: every held lock has room for what is not.
+    /// Rare steps are boxed, so the future of every held lock does not reserve space for them.
     pub(super) async fn keep(&mut self, guarded: &mut GuardedLock, turn: &mut Option<Turn>) -> Ended {
         loop {
             let GuardedLock { held, commands, .. } = &mut *guarded;
@@ -186,7 +186,7 @@ impl Acquisition {
     async fn keep_until<T>(&mut self, held: &mut Held, stop: impl Future<Output = T>) -> Kept<T> {
         let mut stop = pin!(stop);
         loop {
-            // A guard that was told of a loss must not be told otherwise, whatever noticed the loss first.
+            // A guard that was notified of a loss must not be told otherwise, whatever noticed the loss first.
             if let Some(cause) = self.detect_loss(held) {
                 return Kept::Lost(cause);
             }
@@ -211,7 +211,7 @@ impl Acquisition {
                         Some(cause) => return Kept::Lost(cause),
                         None => return Kept::Stopped(order),
                     },
-                    // On the heap, as what few locks need.
+                    // Boxed, as the other rare steps.
                     () = Box::pin(self.watch(held)) => {}
                     // The renewal does not wait for the watch.
                     () = shared.clock.sleep_until(next) => held.watch_at = Some(next + WATCHED_AFTER),

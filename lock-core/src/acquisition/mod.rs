@@ -130,7 +130,7 @@ impl Acquisition {
         if let Some(caller) = recipients.caller.take() {
             self.answer_no(caller, Outcome::Failed(error));
         }
-        // On the heap: every claim has room for what is not.
+        // Boxed, so the future of every claim does not reserve space for it.
         Box::pin(self.end_after_panic(recipients.guarded.take())).await;
     }
 
@@ -148,7 +148,7 @@ impl Acquisition {
         drop(asker);
     }
 
-    /// Each part has its own room on the heap, because a claim that keeps its lock needs no room for the others.
+    /// Each part is boxed by itself, because a claim that keeps its lock needs no space for the others.
     async fn run(&mut self, recipients: &mut Recipients) {
         self.reporter.asked();
         let Some(caller) = &mut recipients.caller else { return };

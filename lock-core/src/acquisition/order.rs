@@ -25,7 +25,7 @@ pub(crate) enum Command {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReleaseOutcome {
     Released,
-    /// It is taken until the end of its slot, or of its lease.
+    /// The lock is taken until the end of its slot, or of its lease.
     Kept,
     Expired,
 }

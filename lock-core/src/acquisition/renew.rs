@@ -70,7 +70,7 @@ impl Acquisition {
         outcome
     }
 
-    /// Decides when to ask again after an error: often enough for several tries before the deadline.
+    /// Decides when to retry after an error: often enough for several tries before the deadline.
     fn not_confirmed(&self, held: &mut Held, ask: Ask, error: &Error) {
         self.trouble("renew", error);
         held.failures += 1;

@@ -20,7 +20,7 @@ use crate::runtime::SuspendWatch;
 /// What the lives of one client share. They don't hold the client's runtime, because that waits for them.
 pub(crate) struct Shared {
     pub(crate) driver: Arc<dyn Driver>,
-    /// What a fork is told of the driver, which must not be asked there.
+    /// The driver's facts for a fork, which must not call the driver.
     pub(crate) info_when_opened: Arc<Info>,
     pub(crate) clock: Clock,
     pub(crate) random: Random,

@@ -166,7 +166,7 @@ impl Clock {
         self.until(self.now() + limit, future).await
     }
 
-    /// Does the same with the moment at which the limit is reached.
+    /// Polls `future` until `end`. Returns `None` if the end is reached first.
     pub(crate) async fn until<F: Future>(&self, end: Instant, future: F) -> Option<F::Output> {
         let over = match &self.0.queue {
             Some(_) => Sleep::until(self, end),

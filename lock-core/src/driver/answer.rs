@@ -9,13 +9,13 @@ use crate::token::FencingToken;
 /// The answer to an attempt.
 #[derive(Clone, Debug)]
 pub enum Attempt {
-    /// This owner holds the lock.
+    /// The owner holds the lock.
     Granted(Grant),
     /// Another owner holds the lock, or is to get it first.
     Busy(Busy),
 }
 
-/// What the server granted.
+/// The server's grant of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Grant {
@@ -24,8 +24,8 @@ pub struct Grant {
     /// How long the server keeps the lock, counted from the start of the call. Without any margin: the core subtracts
     /// one, once.
     pub valid_for: Duration,
-    /// How much of the lease had passed before the call began, on this client's clock. The core takes its margin from
-    /// the whole lease, this time included.
+    /// The part of the lease that had passed before the call began, on this client's clock. The core takes
+    /// its margin from the whole lease, this time included.
     ///
     /// Zero if the server's answer itself says how much is left. Not zero if the driver passes on an earlier proof,
     /// such as a session's.
@@ -45,13 +45,14 @@ impl Grant {
     }
 }
 
-/// What the client learns from an attempt that was not granted.
+/// The answer to an attempt that was not granted.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Busy {
     /// Whether the claim has a place in the server's queue, which `release` has to give up.
     pub queued: bool,
-    /// When the present lease ends without a renewal, where the server says so. The core attempts again at that time.
+    /// The time until the present lease ends without a renewal, where the server says so. The core attempts
+    /// again at that time.
     pub free_in: Option<Duration>,
     /// The holder, where the answer shows it: a caller whose wait runs out can then be told without another request.
     pub holder: Option<Box<Entry>>,
@@ -97,7 +98,7 @@ impl Busy {
 /// The answer to a [takeover](super::Claim::take_over).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takeover {
-    /// This owner holds the lock, and its predecessor does not any more.
+    /// The owner holds the lock, and its predecessor does not any more.
     Granted {
         /// What the server granted.
         grant: Grant,
@@ -140,7 +141,7 @@ pub enum Release {
         /// Whether another client waits; `None` if the server can't say.
         others: Option<bool>,
     },
-    /// This owner had neither the lock nor a place in the queue.
+    /// The owner had neither the lock nor a queue position.
     NotHeld,
 }
 

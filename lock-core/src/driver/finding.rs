@@ -19,7 +19,7 @@ use crate::one_line::one_line;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Finding {
-    /// What was checked: `reachable`, `rights`, `persistence`, …
+    /// The subject of the check: `reachable`, `rights`, `persistence`, …
     pub subject: &'static str,
     /// The result.
     pub level: Level,

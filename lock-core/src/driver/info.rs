@@ -8,7 +8,7 @@ use crate::human_duration::HumanDuration;
 use crate::name::Name;
 use crate::one_line::one_line;
 
-/// What a backend guarantees and can do, as found on the connected server.
+/// The guarantees and abilities of a backend, as found on the connected server.
 ///
 /// ```
 /// # use lock_core as onelock;
@@ -25,31 +25,31 @@ pub struct Info {
     pub backend: &'static str,
     /// The server's address, for people. Never holds a password.
     pub server: String,
-    /// Which server this is, whatever address it was reached by, together with what stands before names there. Two
-    /// clients with the same identity have the same lock by the same name.
+    /// The identity of the server, whatever address it was reached by, together with what is put before names
+    /// there. Two clients with the same identity have the same lock by the same name.
     ///
     /// It is read from the server with each new connection; `None` if the server doesn't say. A server that was
     /// restarted may have another identity.
     pub identity: Option<String>,
     /// Under which assumption the token rises.
     pub fencing: Fencing,
-    /// What a lease belongs to.
+    /// The scope of a lease.
     pub lease: Lease,
     /// In which order waiters are served.
     pub fair: Fair,
-    /// How a waiter learns of a release.
+    /// The way in which a waiter learns of a release.
     pub wakes: Wakes,
     /// Whether the locks can be listed.
     pub lists: Lists,
-    /// How the lock goes from one task to the next one of the same client.
+    /// The way in which the lock goes from one task to the next one of the same client.
     pub takeovers: Takeovers,
     /// The shortest allowed ttl.
     pub min_ttl: Duration,
     /// The longest allowed ttl.
     pub max_ttl: Duration,
-    /// Which clock ends a lease, and what follows if that clock is set.
+    /// The clock that ends a lease, and the consequence if that clock is set.
     pub clock: &'static str,
-    /// What happens when a node or its data is lost.
+    /// The consequence when a node or its data is lost.
     pub data_loss: String,
     /// The number of requests for one hand-over, from the release to the next grant, without those of waiters in other
     /// processes.
@@ -112,17 +112,17 @@ impl Info {
     }
 }
 
-/// Whether a server can list its locks.
+/// The ability of a server to list its locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Lists {
     /// The locks that are held or waited for.
     Held,
-    /// It can't.
+    /// The server can't list its locks.
     Nothing,
 }
 
-/// How a lock goes from one task to the next one of the same client.
+/// The way in which a lock goes from one task to the next one of the same client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Takeovers {
@@ -196,7 +196,7 @@ impl fmt::Display for Fencing {
     }
 }
 
-/// What a lease belongs to.
+/// The scope of a lease.
 ///
 /// ```
 /// # use lock_core as onelock;
@@ -211,9 +211,11 @@ impl fmt::Display for Fencing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Lease {
-    /// To each lock. What is left of an owner on the server ends one ttl after its last request at the latest.
+    /// A lease belongs to one lock. What is left of an owner on the server ends one ttl after its last
+    /// request at the latest.
     Lock,
-    /// To a session that the client keeps alive. What is left of an owner on the server stays until it is released.
+    /// A lease belongs to a session that the client keeps alive. What is left of an owner on the server stays
+    /// until it is released.
     Session,
 }
 
@@ -258,7 +260,7 @@ impl Fair {
     }
 }
 
-/// How a waiter learns of a release.
+/// The way in which a waiter learns of a release.
 ///
 /// ```
 /// # use lock_core as onelock;
@@ -273,9 +275,9 @@ impl Fair {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wakes {
-    /// The server tells the waiter.
+    /// The server notifies the waiter.
     Pushed,
-    /// The waiter has to ask again and again.
+    /// The waiter polls: it attempts again after each backoff.
     Polled,
 }
 

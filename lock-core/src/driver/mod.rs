@@ -226,7 +226,7 @@ pub trait Claim: fmt::Debug + Send {
     ///
     /// # Errors
     ///
-    /// An error means that the outcome is unknown. The core asks again until its own deadline.
+    /// An error means that the outcome is unknown. The core retries until its own deadline.
     ///
     /// # Cancel safety
     ///
@@ -237,7 +237,7 @@ pub trait Claim: fmt::Debug + Send {
     /// server allows it, a release also defeats an attempt of this owner that is still on its way. It never touches
     /// what belongs to another owner.
     ///
-    /// If the lock was revoked, the release removes what stands in its place until the deadline: the name is free at
+    /// If the lock was revoked, the release removes the entry that replaces it until the deadline: the name is free at
     /// once. The core calls it when the work under the lock has ended, and not when the loss is told. (On a server with
     /// a queue, the release does not remove that if this owner has made another attempt since.)
     ///

@@ -9,7 +9,7 @@ use crate::name::Name;
 use crate::owner::{Label, Owner, OwnerBytes};
 use crate::random::Random;
 
-/// What a driver is opened with.
+/// The client's context, with which a driver is opened.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Context {
@@ -28,7 +28,7 @@ impl Context {
     }
 }
 
-/// What a claim asks for.
+/// The request of a claim.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Request {
@@ -42,14 +42,14 @@ pub struct Request {
     pub ttl: Duration,
     /// How long each call may take, counted from its start on `clock`.
     pub patience: Duration,
-    /// Whether the claim takes a place in the server's queue.
+    /// Whether the claim enters the server's queue.
     pub waits: Queueing,
     /// The text that people see for this owner.
     pub label: Label,
     /// The clock of every local instant. The server's time is another clock: it is known only from the server's
     /// answers.
     pub clock: Clock,
-    /// How often the owner holds the lock, for a server whose other clients show that.
+    /// The number of times that the owner holds the lock, for a server whose other clients show that.
     pub holds: HoldCount,
 }
 
@@ -78,8 +78,8 @@ impl Predecessor {
     }
 }
 
-/// How often one owner holds one lock: the number of the guards of a [reentrant](crate::LockBuilder::reentrant) lock.
-/// Cheap to clone; all clones count the same.
+/// The number of times that one owner holds one lock: the guards of a
+/// [reentrant](crate::LockBuilder::reentrant) lock. Cheap to clone; all clones count the same.
 ///
 /// A guard that is neither the first nor the last one sends the server no request of its own when it comes. The next
 /// renewal can tell the server the number.
@@ -110,12 +110,12 @@ pub enum Mode {
     Exclusive,
 }
 
-/// Whether a claim waits.
+/// The behaviour of a claim while the lock is held: it waits in the queue or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queueing {
-    /// It keeps a place in the server's queue, where there is one.
+    /// The claim keeps its queue position on the server, where there is a queue.
     Queued,
-    /// It makes one attempt and does not wait.
+    /// The claim makes one attempt and does not wait.
     No,
 }
 
@@ -129,7 +129,7 @@ pub struct Revocation {
     pub by: Owner,
     /// The text that people see for the client that revokes.
     pub label: Label,
-    /// When the name becomes free.
+    /// The moment at which the name becomes free.
     pub when: When,
     /// How long the call may take.
     pub patience: Duration,
@@ -142,7 +142,7 @@ impl Revocation {
     }
 }
 
-/// When a revoked lock becomes free.
+/// The moment at which a revoked lock becomes free.
 ///
 /// ```
 /// # use lock_core as onelock;

@@ -123,7 +123,7 @@ impl Hold {
     }
 
     /// Renews for the other guards when one of several guards goes, so that they have a whole lease before them. No
-    /// caller waits for the answer. While it has not come, further guards that go don't ask again.
+    /// caller waits for the answer. While it has not come, further guards that go don't retry.
     pub(super) fn renew_in_background(&self) {
         let Some(ttl) = self.renewal() else { return };
         let mut renewal = self.background_renewal.lock().unwrap_or_else(PoisonError::into_inner);
@@ -136,7 +136,7 @@ impl Hold {
         *renewal = self.granted.guard_end.ask(Command::Renew { ttl, asked, reply }).is_ok().then_some(answer);
     }
 
-    /// Does the same as [`renew_in_background`](Self::renew_in_background) and waits for the answer. If no answer
+    /// Renews as [`renew_in_background`](Self::renew_in_background) and waits for the answer. If no answer
     /// comes, the lease stays as it was.
     pub(super) async fn renew_and_wait(&self) {
         if let Some(ttl) = self.renewal() {

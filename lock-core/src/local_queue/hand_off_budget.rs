@@ -1,4 +1,5 @@
-//! A hand_off_budget: the grants in a row of one name to tasks of one client, and when the client lets others pass after it.
+//! A hand-off budget: the grants in a row of one name to tasks of one client, and when the client lets others
+//! pass after it.
 
 use std::time::Duration;
 
@@ -11,8 +12,8 @@ const LONGEST_ROW: Duration = Duration::from_millis(50);
 /// The client then lets as many turns of others pass. Each of them ends in a wake-up; if none comes for this long,
 /// there are no more.
 pub(crate) const PASS_PAUSE: Duration = Duration::from_millis(5);
-/// A pause of this length ends a hand_off_budget: a waiter that was woken by the release has had the time to ask. One task that
-/// takes the lock now and then owes other clients nothing.
+/// A pause of this length ends a hand-off budget: a waiter that was woken by the release has had the time to
+/// ask. One task that takes the lock now and then owes other clients nothing.
 pub(super) const CHANCE: Duration = Duration::from_millis(1);
 
 /// Grants in a row to tasks of this client.
@@ -34,7 +35,7 @@ pub(super) struct HandOffBudget {
 }
 
 impl HandOffBudget {
-    /// Returns whether the hand_off_budget still matters to the next caller.
+    /// Returns whether the hand-off budget still matters to the next caller.
     pub(super) fn counts(&self, now: Instant) -> bool {
         self.others_wait && (self.is_wanted || self.was_released_just_before(now))
     }
@@ -45,7 +46,7 @@ impl HandOffBudget {
         !self.counts(now) && self.was_given_up(now)
     }
 
-    /// Returns whether the hand_off_budget still matters, or the next caller comes back.
+    /// Returns whether the hand-off budget still matters, or the next caller comes back.
     pub(super) fn is_remembered(&self, now: Instant) -> bool {
         self.counts(now) || self.was_given_up(now)
     }
@@ -57,7 +58,7 @@ impl HandOffBudget {
     }
 
     /// Returns whether the holder may hand the lock over to the next task of this client. Otherwise it releases the lock:
-    /// a client of which the server does not know that it waits, because it polls, gets a lock only while it is free.
+    /// a client that polls is not known to the server as a waiter, and gets a lock only while it is free.
     pub(super) fn goes_on(&self, now: Instant) -> bool {
         let is_within = |grants, since: Option<Instant>| {
             grants < MOST_IN_A_ROW && since.is_none_or(|at| now.since(at) < LONGEST_ROW)
@@ -66,7 +67,7 @@ impl HandOffBudget {
             && (!self.others_wait || is_within(self.grants, self.since))
     }
 
-    /// Counts a grant. After a pause it is the first of a new hand_off_budget.
+    /// Counts a grant. After a pause it is the first of a new hand-off budget.
     pub(super) fn granted(&mut self, now: Instant) {
         if !self.counts(now) {
             (self.grants, self.since) = (0, Some(now));
@@ -101,7 +102,7 @@ impl HandOffBudget {
         self.is_wanted = false;
     }
 
-    /// Ends the hand_off_budget: another client was seen to hold the lock, and may want it again.
+    /// Ends the hand-off budget: another client was seen to hold the lock, and may want it again.
     pub(super) fn end(&mut self) {
         *self = HandOffBudget { others_wait: true, is_contended: true, ..HandOffBudget::default() };
     }
@@ -116,7 +117,7 @@ impl HandOffBudget {
         self.is_contended = false;
     }
 
-    /// Begins a new hand_off_budget and returns the number of grants of the old one.
+    /// Begins a new hand-off budget and returns the number of grants of the old one.
     pub(super) fn begin_anew(&mut self) -> u32 {
         std::mem::take(self).grants
     }

@@ -35,7 +35,7 @@ pub(crate) struct LocalQueues {
 #[derive(Debug, Default)]
 struct Names {
     queues: HashMap<Name, Arc<LocalQueue>>,
-    /// Queues without waiters whose hand_off_budget is still remembered, the oldest first.
+    /// Queues without waiters whose hand-off budget is still remembered, the oldest first.
     kept: VecDeque<(Instant, Name)>,
 }
 
@@ -72,7 +72,7 @@ impl LocalQueues {
         LocalQueues { clock, names: Mutex::default() }
     }
 
-    /// Takes a place in the queue of `name`. If the task has to wait, its owner may be put in the place of the task
+    /// Enters the queue of `name`. If the task has to wait, its owner may take the queue position of the task
     /// before it by what `request` returns.
     pub(crate) fn join(self: &Arc<Self>, name: &Name, request: impl FnOnce() -> Option<Request>) -> Joined {
         let queue = self.queue(name);
@@ -121,7 +121,8 @@ impl LocalQueues {
 }
 
 impl Names {
-    /// Forgets the queues whose hand_off_budget is no longer remembered. Each queue was put there once, so that no call does much.
+    /// Forgets the queues whose hand-off budget is no longer remembered. Each queue was put there once, so
+    /// that no call does much.
     fn sweep(&mut self, now: Instant) {
         while self.kept.front().is_some_and(|(at, _)| now.since(*at) >= PASS_PAUSE) {
             let Some((_, name)) = self.kept.pop_front() else { return };
@@ -198,7 +199,7 @@ impl Waiting {
         (&mut self.arrival).await.expect("a waiter's turn comes")
     }
 
-    /// Gives up the place. Returns `None` if the turn has not come. If the server is being asked for this task's owner,
+    /// Leaves the queue. Returns `None` if the turn has not come. If the server is being asked for this task's owner,
     /// waits for the answer: it says what there is to be released.
     pub(crate) async fn leave(mut self) -> Option<Arrival> {
         let waited = self.place.queue().state().line.leave(self.ticket);

@@ -82,7 +82,7 @@ async fn a_queue_in_use_is_not_swept() {
     let name = |n: u32| Name::new(format!("n{n}")).unwrap();
     let mut turns = Vec::new();
     for n in 0..100 {
-        // Kept for its hand_off_budget, and then in use again, when the time of the hand_off_budget is over.
+        // Kept for its hand-off budget, and then in use again, when the time of the hand-off budget is over.
         enter(&queues, &name(n)).await.released(Some(true));
         turns.push(enter(&queues, &name(n)).await);
         enter(&queues, &name(1000 + n)).await.released(Some(true));
@@ -102,7 +102,7 @@ async fn a_queue_in_use_is_not_swept() {
     assert_eq!(queues.names().queues.len(), 0);
 }
 
-/// Whether another client was seen to hold the lock before the hand_off_budget.
+/// Whether another client was seen to hold the lock before the hand-off budget.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Before {
     Busy,

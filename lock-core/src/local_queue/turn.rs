@@ -19,7 +19,7 @@ impl Turn {
     }
 
     /// Returns how many turns of others this client lets pass: as many as its own tasks had in a row while others
-    /// waited. Then begins a new hand_off_budget.
+    /// waited. Then begins a new hand-off budget.
     pub(crate) fn turns_owed(&self) -> u32 {
         let now = self.now();
         let mut state = self.place.queue().state();
@@ -52,7 +52,8 @@ impl Turn {
         state.hand_off_budget.granted(now);
     }
 
-    /// Records that another client has the lock. That ends the hand_off_budget, and the other client may want the lock again.
+    /// Records that another client has the lock. That ends the hand-off budget, and the other client may want
+    /// the lock again.
     ///
     /// The answer describes some moment after the attempt was sent (`asked`). A caller that came later than that must
     /// not rely on it.

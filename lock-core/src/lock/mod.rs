@@ -21,7 +21,7 @@ use crate::process::Shares;
 use crate::reentrant::{Place, Reentrant};
 use crate::runtime::RuntimeHandle;
 
-/// How long a lock is kept without a renewal, unless its terms say otherwise.
+/// The lease of a lock whose terms name no other: the time for which it is kept without a renewal.
 pub const DEFAULT_TTL: Duration = Duration::from_secs(30);
 
 /// A name and the terms on which the lock of that name is taken. Cheap to clone; holds nothing.
@@ -121,8 +121,8 @@ impl Lock {
         Ok(self.try_acquire_in_part().await?.map(Guard::handed_over))
     }
 
-    /// Does the same as [`run`](Self::run) if the lock is free. Returns `None`, and does not run `work`, if another
-    /// owner holds the lock.
+    /// Runs `work` under the lock as [`run`](Self::run), if the lock is free. Returns `None`, and does not
+    /// run `work`, if another owner holds the lock.
     ///
     /// # Errors
     ///

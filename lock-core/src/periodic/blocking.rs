@@ -9,7 +9,7 @@ use crate::guard::Guard;
 /// The calls for threads without async. They panic inside async code. If no thread runs the runtime that the client
 /// lives on, they end with an error that says so.
 impl PeriodicLock {
-    /// Does the same as [`PeriodicLock::acquire`], for threads without async.
+    /// Blocking form of [`PeriodicLock::acquire`], for threads without async.
     ///
     /// # Errors
     ///
@@ -23,7 +23,7 @@ impl PeriodicLock {
         self.lock.runtime().wait_for(self.acquire())
     }
 
-    /// Does the same as [`PeriodicLock::try_acquire`], for threads without async.
+    /// Blocking form of [`PeriodicLock::try_acquire`], for threads without async.
     ///
     /// # Errors
     ///
@@ -75,7 +75,7 @@ impl PeriodicLock {
 /// The calls for threads without async. They panic inside async code. If no thread runs the runtime that the client
 /// lives on, they end with an error that says so.
 impl PeriodicGuard {
-    /// Does the same as [`PeriodicGuard::complete`], for threads without async.
+    /// Blocking form of [`PeriodicGuard::complete`], for threads without async.
     ///
     /// # Panics
     ///
@@ -86,7 +86,7 @@ impl PeriodicGuard {
         runtime.wait_for(self.complete())
     }
 
-    /// Does the same as [`PeriodicGuard::release`], for threads without async.
+    /// Blocking form of [`PeriodicGuard::release`], for threads without async.
     ///
     /// # Panics
     ///

@@ -107,8 +107,8 @@ impl PeriodicLock {
         self.acquire().await?.run(work).await
     }
 
-    /// Does the same as [`run`](Self::run) if the lock is free. Returns `None`, and does not run `work`, if another
-    /// client does the work, or if it is done in this slot.
+    /// Runs `work` as [`run`](Self::run), if the lock is free. Returns `None`, and does not run `work`, if
+    /// another client does the work, or if it is done in this slot.
     ///
     /// # Errors
     ///

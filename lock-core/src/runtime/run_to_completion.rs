@@ -47,7 +47,7 @@ enum Poller {
     NoCaller,
     /// A caller is about to poll.
     Coming,
-    /// This caller polls the work while it waits.
+    /// The caller polls the work while it waits.
     Here(Waker),
 }
 
@@ -225,7 +225,7 @@ impl Drop for Polling {
 /// A spawned task that polls the work until it has nothing to do, or until a caller does it again.
 struct PollTask {
     future: Arc<RunToCompletion>,
-    /// This task has ended. Another one may have been spawned since.
+    /// Whether the task has ended. Another one may have been spawned since.
     over: bool,
 }
 

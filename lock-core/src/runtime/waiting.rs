@@ -15,7 +15,7 @@ const GRACE: Duration = Duration::from_millis(500);
 /// Why a caller does not get what it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unanswered {
-    /// This is a fork of the process that opened the client.
+    /// The process is a fork of the one that opened the client.
     Forked,
     /// No thread drives the client's runtime, or code blocks it.
     StandsStill,

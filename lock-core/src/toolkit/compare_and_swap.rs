@@ -54,7 +54,7 @@ pub enum Swapped<R> {
     Refused,
 }
 
-/// What a client decides on seeing a value.
+/// The client's decision on seeing a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision<T> {
     /// To replace it by this one. Values of different owners must differ, so an owner's value contains the owner.
@@ -63,7 +63,7 @@ pub enum Decision<T> {
     Leave(T),
 }
 
-/// What a call has done to the value.
+/// The effect of a call on the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settled<R, T> {
     /// The call has written the value.
@@ -77,7 +77,7 @@ pub enum Settled<R, T> {
     Left(T),
 }
 
-/// What a call already knows of a register.
+/// The knowledge of a register with which a call starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Start<R> {
     /// Nothing: the first thing it does is a look.
@@ -143,7 +143,7 @@ pub async fn compare_and_swap<R: Register, T>(
     swap_until_settled(call, register, start, Unanswered::IsLookedAt, decide).await
 }
 
-/// Does the same as [`compare_and_swap`] for a release: a swap that is not answered ends it with its error.
+/// Releases by [`compare_and_swap`]: a swap that is not answered ends the call with its error.
 ///
 /// The core repeats a release that was not answered, and the repeated one tells what the first one left. So no part of
 /// the call's time has to be kept for a look.

@@ -43,8 +43,8 @@ impl CurrentInfo {
         }
     }
 
-    /// Does the same as [`learn_server`](Self::learn_server), and replaces everything else by what `describe` makes of
-    /// the present `Info`.
+    /// Notes the server as [`learn_server`](Self::learn_server), and replaces everything else by what
+    /// `describe` makes of the present `Info`.
     pub fn learn(&self, server: Option<&str>, describe: impl FnOnce(&Info) -> Info) {
         let mut info = self.write();
         let mut learnt = Info { identity: self.identity(server), ..describe(&info) };

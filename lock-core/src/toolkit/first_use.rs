@@ -44,7 +44,7 @@ impl<T> FirstUse<T> {
         if let Some(done) = self.done.get() {
             return Ok(done);
         }
-        // On the heap: otherwise every call's future would reserve space for it, and almost none needs it.
+        // Boxed, so the future of every call does not reserve space for what almost none needs.
         Box::pin(async {
             let turn = call.within(self.turn.lock()).await;
             let _turn = turn.ok_or_else(|| call.out_of_time(Effect::NotApplied))?;

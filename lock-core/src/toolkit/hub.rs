@@ -65,14 +65,15 @@ enum Crowd {
     Heard(u32),
 }
 
-/// Where a waiter stands among the waiters of all clients, on a server that keeps no queue.
+/// A waiter's queue position among the waiters of all clients, on a server that keeps no queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueuePosition {
-    /// How many releases were announced since it began to listen. Each of them served a waiter; in the order in which
-    /// they came, it would be the turn of this one when it is as high as `waiters`.
+    /// The number of releases that were announced since the waiter began to listen. Each of them served a
+    /// waiter; in the order in which they came, it would be the turn of this one when it is as high as
+    /// `waiters`.
     pub heard: u32,
-    /// How many clients waited at the last of them, or about how many.
+    /// The number of clients that waited at the last of them, exact or estimated.
     pub waiters: u32,
 }
 
@@ -112,13 +113,14 @@ impl Hub {
         self.ring(name, Crowd::Unknown);
     }
 
-    /// Does the same after a release at which so many clients waited.
+    /// Wakes a claim that listens to `name`, after a release at which so many clients waited.
     pub fn wake_among(&self, name: &str, waiters: u32) {
         self.ring(name, Crowd::Counted(waiters));
     }
 
-    /// Does the same after a release by an owner that had heard so many releases while it waited. It tells about how many
-    /// clients wait, where the server does not know that.
+    /// Wakes a claim that listens to `name`, after a release by an owner that had heard so many releases
+    /// while it waited. On a server that does not know how many clients wait, this is an estimate of their
+    /// number.
     pub fn wake_after(&self, name: &str, heard: u32) {
         self.ring(name, Crowd::Heard(heard));
     }

@@ -7,7 +7,7 @@ use crate::clock::Instant;
 use crate::driver::{Finding, Level};
 use crate::human_duration::RoundedDuration;
 
-/// What is known of one server's clock.
+/// The client's estimate of one server's clock.
 ///
 /// It says nothing about another server's clock. Where a connection may lead to another server, each connection has its
 /// own `ServerClock`.
@@ -54,8 +54,8 @@ impl ServerClock {
         self.note(Reading { server_time, asked_at: None, received_at });
     }
 
-    /// Does the same as [`hear`](Self::hear) for an answer whose question was sent after `asked_at`. Only from such an
-    /// answer [`latest_at`](Self::latest_at) is known.
+    /// Notes the server's time as [`hear`](Self::hear), from an answer whose question was sent after
+    /// `asked_at`. Only from such an answer [`latest_at`](Self::latest_at) is known.
     pub fn hear_answer(&mut self, server_time: i64, asked_at: Instant, received_at: Instant) {
         self.note(Reading { server_time, asked_at: Some(asked_at), received_at });
     }

@@ -61,7 +61,7 @@ struct Open<S> {
     has_joined: bool,
 }
 
-/// What a claim finds that looks for a session.
+/// The state in which a claim finds the client's session.
 #[derive(Debug)]
 pub enum Joining<'a, S: Keepable> {
     /// The claim is in a session that was open.

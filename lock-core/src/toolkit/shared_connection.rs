@@ -110,7 +110,7 @@ impl<C: Connect> SharedConnection<C> {
         if call.is_over() {
             return Err(out_of_time());
         }
-        // On the heap: otherwise every call's future would reserve space for it, and almost none needs it.
+        // Boxed, so the future of every call does not reserve space for what almost none needs.
         Box::pin(call.within(self.open(call))).await.unwrap_or_else(|| Err(out_of_time()))
     }
 
@@ -159,7 +159,7 @@ impl<C: Connect> Shared<C> {
 }
 
 impl Failure {
-    /// `None` if the same call can't take_over later: each call is told so by the server itself.
+    /// `None` if the same call can't succeed later: each call is told so by the server itself.
     fn of(error: &Error, began: Instant, call: &Call) -> Option<Failure> {
         let at = call.clock().now();
         let out_of_time_after = call.is_over().then(|| at.since(began));

@@ -16,7 +16,7 @@ pub(crate) enum RecordedEvent {
     Renewed(String, Duration),
     Lost(String, Owner, LossReason, Duration),
     Ended(String, Owner, Ending, Duration),
-    /// Its error names the lock and the backend, too.
+    /// The error names the lock and the backend, too.
     Trouble(String, &'static str, Option<String>, Option<&'static str>),
     Jumped(Duration),
 }

@@ -98,8 +98,8 @@ async fn a_server_that_can_not_after_all_is_asked_twice() {
     assert_eq!(first_token(&has_it(waiting).await), 7);
 }
 
-/// The request may have been done, and may still be done: the one owner releases, and the other asks again. When both
-/// are gone, the second one releases once more, after the request can be done no more.
+/// The request may have been done, and may still be done: the one owner releases, and the other attempts
+/// again. When both are gone, the second one releases once more, after the request can be done no more.
 #[tokio::test(start_paused = true)]
 async fn a_hand_over_of_unknown_outcome_is_settled() {
     let (script, client) = server([unknown(ms(100))]).await;

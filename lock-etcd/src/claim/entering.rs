@@ -16,7 +16,7 @@ use crate::session::Session;
 use crate::transactions::{self, Entered, Found, KeyMetadata, Others};
 
 impl EtcdClaim {
-    /// Takes a place at the end of the queue. Returns the places around it, or `None` if the attempt has to start over.
+    /// Enters the queue at its end. Returns the keys around it, or `None` if the attempt has to start over.
     pub(super) async fn enter(&mut self, call: &Call, session: &Arc<Session>) -> Result<Option<Window>> {
         let lease = session.lease().id;
         match self.ask_to_enter(call, session, lease, transactions::enter(&self.own, lease)).await? {
@@ -37,7 +37,7 @@ impl EtcdClaim {
         self.foreign = Foreign::Sought(Search::new(&self.own.queue, others));
     }
 
-    /// Looks first, and takes a place only if the lock is free.
+    /// Looks first, and enters the queue only if the lock is free.
     pub(super) async fn enter_if_free(&mut self, call: &Call, session: &Arc<Session>) -> Result<Tried> {
         let lease = session.lease().id;
         let looked = self.cluster().txn(call, transactions::look_if_free(&self.own, lease)).await;
@@ -61,8 +61,8 @@ impl EtcdClaim {
         }
     }
 
-    /// Returns why a claim that does not wait cannot take a place: its own key exists, or another client has the lock.
-    /// `None` if the lock is free.
+    /// Returns why a claim that does not wait cannot enter the queue: its own key exists, or another client
+    /// has the lock. `None` if the lock is free.
     async fn find_blocker(&mut self, call: &Call, found: Found) -> Result<Option<Tried>> {
         if self.check_own_key(&found)? {
             return Ok(Some(Tried::Placed(None)));
@@ -77,7 +77,7 @@ impl EtcdClaim {
         Ok(Some(Tried::Busy(Busy::default().with_holder(holder))))
     }
 
-    /// Sends the transaction that takes a place. Returns `None` if the session's lease has ended.
+    /// Sends the transaction that enters the queue. Returns `None` if the session's lease has ended.
     async fn ask_to_enter(
         &mut self,
         call: &Call,

@@ -15,8 +15,8 @@ mod messages;
 
 pub use messages::{Answer, Request, Told};
 
-/// How far the clock must be beyond a token before the server may forget the token. It is also how far the clock may
-/// fall back without a token falling too.
+/// The distance of the clock beyond a token before the server may forget the token. The clock may also fall
+/// back by that much without a token falling too.
 pub const TOKEN_MEMORY: Duration = Duration::from_secs(3600);
 /// How many old names each grant looks at. A grant adds at most one name, so two looks keep the memory within twice
 /// what is needed.
@@ -26,7 +26,7 @@ const LOOKED_AT: usize = 2;
 #[derive(Debug, Default)]
 pub struct LeaseServer {
     locks: HashMap<Key, Lock>,
-    /// Clients that asked to be told of revokes. Ordered, like everything that is told, so that one seed makes one
+    /// Clients that subscribed to revokes. Ordered, like every notification, so that one seed makes one
     /// simulation.
     watchers: BTreeSet<ClientId>,
     /// The key of every lock once, in the order in which they are looked at.

@@ -19,7 +19,7 @@ pub type Key = Arc<str>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u64);
 
-/// What every server does.
+/// The interface that all servers share.
 pub trait Server: Debug + Send + 'static {
     /// What it can be asked. A request may arrive late, twice, or never.
     type Request: Clone + Debug + Send + 'static;

@@ -37,17 +37,17 @@ pub(crate) struct Network<S: Server> {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Fate {
-    /// It is delivered only when the test says so.
+    /// The request is delivered only when the test says so.
     Held,
-    /// It is delivered, and its answer is lost.
+    /// The request is delivered, and its answer is lost.
     Unanswered,
-    /// It is delivered and answered, and can be delivered once more.
+    /// The request is delivered and answered, and can be delivered once more.
     Doubled,
     /// The caught request is delivered before it.
     Overtaken,
-    /// It is delivered, and its answer arrives when the test says so.
+    /// The request is delivered, and its answer arrives when the test says so.
     Slow,
-    /// It is delivered, and its answer arrives [`LATE`] after that.
+    /// The request is delivered, and its answer arrives [`LATE`] after that.
     Late,
 }
 

@@ -40,7 +40,7 @@ enum Hears {
     Revokes,
 }
 
-/// Sends one request, and again to where the answer leads, within one call: what the core is told of it counts from the
+/// Sends one request, and again to where the answer leads, within one call: the answer to the core counts from the
 /// call's start. A redirected request was not carried out, and each member has its own deadline for it.
 macro_rules! redirected {
     ($self:ident, $send:ident($call:ident $(, $argument:expr)*)) => {{

@@ -30,7 +30,7 @@ pub(crate) struct Members {
     context: Context,
     pub(crate) profile: Arc<Profile>,
     client_digits: Arc<str>,
-    /// Those that the user named.
+    /// The members that the user named.
     named: Vec<Address>,
     known: Mutex<Known>,
     /// Held while the members are asked who has which slot: one question at a time.
@@ -128,14 +128,15 @@ impl Members {
         }
     }
 
-    /// Does the same in the background, unless the members are being asked: a call that failed has no time left for it.
+    /// Reads the slots in the background, unless the members are being asked: a call that failed has no time
+    /// left for it.
     pub(crate) fn read_slots_in_background(self: &Arc<Self>) {
         let Ok(asking) = self.asking.clone().try_lock_owned() else { return };
         let members = self.clone();
         tokio::spawn(async move {
             let _asking = asking;
             let call = Call::begin(&members.context.clock, members.context.patience);
-            // If none answers, the next call that fails asks again.
+            // If none answers, the next call that fails retries.
             let _: Result<()> = members.ask_for_slots(&call).await;
         });
     }

@@ -27,8 +27,8 @@ pub(crate) enum Told {
     InPart,
 }
 
-/// Returns the host that a member has told of another one. An empty one is the host of the member itself, as its client
-/// reaches it. `None` for a question mark: it does not know the host.
+/// Returns the host of another member, as a member reports it. An empty one is the host of the member itself,
+/// as its client reaches it. `None` for a question mark: it does not know the host.
 pub(crate) fn host_of<'a>(told: &'a str, teller: &'a str) -> Option<&'a str> {
     match told {
         "" => Some(teller),

@@ -36,7 +36,7 @@ pub(crate) async fn beside(raw: &mut Raw, letter: char) -> Option<String> {
     raw.keys().await.into_iter().find(|key| key.ends_with(&format!(":lock~{letter}")))
 }
 
-/// Puts waiters into the queue that will never ask again, the first one first.
+/// Puts waiters into the queue that will never attempt again, the first one first.
 async fn dead_waiters(raw: &mut Raw, number: u32) {
     let (order, alive) = (beside(raw, 'o').await.unwrap(), beside(raw, 'a').await.unwrap());
     let (seconds, micros): (i64, i64) = raw.ask(&["TIME"]).await;

@@ -15,7 +15,7 @@ const TTL: Duration = Duration::from_secs(20);
 const PATIENCE: Duration = Duration::from_secs(1);
 const LOCK: &str = "n";
 const LAYOUTS: [&str; 4] = ["", "?fair=true", "?layout=redisson", "?layout=redisson&fenced=1"];
-/// Those that a script of one of the layouts runs on a key, and those that publish.
+/// Commands that a script of one of the layouts runs on a key, and commands that publish.
 const COMMANDS: [&str; 22] = [
     "get",
     "set",

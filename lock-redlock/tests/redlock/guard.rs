@@ -202,7 +202,7 @@ pub(crate) fn a_node_with_replicas_has_no_vote() {
 }
 
 // Proves: rights-revoked
-/// Such a node could not tell whether it has been restarted.
+/// A node whose user may not ask its history could not tell whether it has been restarted.
 pub(crate) fn a_node_whose_user_may_not_ask_its_history_has_no_vote() {
     run(async {
         let nodes = five(ms(1500));

@@ -132,7 +132,7 @@ pub(crate) fn a_node_that_comes_back_is_refilled() {
     });
 }
 
-/// It answers after the renewal that it has lost the lock, and has it again after a later one.
+/// The slow node answers after the renewal that it has lost the lock, and has it again after a later one.
 pub(crate) fn a_slow_node_that_has_lost_the_lock_is_refilled() {
     run(async {
         let nodes = five(Duration::from_secs(30));

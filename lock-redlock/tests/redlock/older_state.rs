@@ -66,7 +66,7 @@ pub(crate) fn databases_that_were_swapped_have_no_vote() {
     });
 }
 
-/// Such a node takes writes, and forgets them with its next synchronisation.
+/// A writable replica takes writes, and forgets them with its next synchronisation.
 pub(crate) fn a_replica_that_may_be_written_to_has_no_vote() {
     run(async {
         let (nodes, primary) = (five(ms(3000)), Nodes::unmarked(1, &Settings::default()).unwrap());

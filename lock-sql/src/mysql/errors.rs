@@ -96,7 +96,7 @@ pub(super) fn trouble(error: SqlxError) -> Trouble {
 enum Meaning {
     /// Other transactions were in the way, and the server undid the statement.
     Blocked,
-    /// This server can't serve the client. Another server may be behind its address by now.
+    /// The server can't serve the client. Another server may be behind its address by now.
     WrongServer(&'static str),
     /// The server shuts down, or has ended the connection. It may have carried out the statement or not.
     Disconnected,

@@ -102,7 +102,7 @@ struct Greeted {
 /// What a session shows of its clock.
 #[derive(Clone, Copy)]
 enum SessionClock {
-    /// It goes, and shows this time.
+    /// The clock goes, and shows this time.
     Goes(i64),
     /// A statement reads the time at its beginning, however long it has waited since.
     StandsInStatements,

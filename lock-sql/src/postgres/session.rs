@@ -66,7 +66,7 @@ pub(crate) struct Session {
 pub(crate) enum SessionKind {
     /// To us, while the connection lasts.
     Own,
-    /// It is lent for one transaction.
+    /// The session is lent for one transaction.
     Pooled,
 }
 
@@ -124,7 +124,7 @@ fn lock_timeout(lock_wait: LockWait) -> (&'static str, &'static str) {
     ("lock_timeout", millis)
 }
 
-/// This setting too, once a session was asked where the user's own search path leads.
+/// A setting that is sent, too, once a session was asked where the user's own search path leads.
 const PATH: (&str, &str) = ("search_path", "pg_catalog, pg_temp");
 
 /// The first question on a connection, in a form that any pooler passes on whole. The table's name may lead to a table

@@ -213,7 +213,7 @@ async fn open(postgres: Postgres, context: Context, server: String) -> Result<Sq
 /// Which roots verify the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Roots {
-    /// Those of the file that the URL names, if it names one.
+    /// The roots of the file that the URL names, if it names one.
     Given,
     /// The public ones, which sqlx uses where none are given.
     Public,

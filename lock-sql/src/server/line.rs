@@ -14,7 +14,7 @@ pub(crate) enum Purpose {
 /// Whether a statement waits for a row that another transaction has locked. Each connection is of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LockWait {
-    /// It waits, for a second at most.
+    /// The call waits, for a second at most.
     Bounded,
     /// The server undoes it at once.
     Never,
@@ -57,7 +57,7 @@ pub(super) struct Line<R> {
     last: Ticket,
 }
 
-/// Those that wait for one purpose.
+/// Callers that wait for one purpose.
 #[derive(Debug)]
 struct Waiting<R> {
     first: VecDeque<(Ticket, R)>,
@@ -73,7 +73,7 @@ pub(super) struct Ticket(u64);
 /// What happens to a request that comes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Entry<R> {
-    /// It uses a connection from now on, up to [`Line::next`].
+    /// The caller uses a connection from now on, up to [`Line::next`].
     Served(Use, R),
     Waits(Ticket),
 }

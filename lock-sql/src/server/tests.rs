@@ -34,9 +34,9 @@ struct State {
 /// What the server does with a statement. Without a step it answers at once.
 #[derive(Debug)]
 enum Step {
-    /// It reads its clock at once, and the answer takes this long.
+    /// The server reads its clock at once, and the answer takes this long.
     Slow(Duration),
-    /// It answers after this notification.
+    /// The server answers after this notification.
     When(Arc<Notify>),
     /// The driver panics after this notification.
     Panics(Arc<Notify>),

@@ -130,7 +130,7 @@ impl SerialConnection {
 enum Failure {
     /// The connection can be used again.
     Spared(Error),
-    /// It can't.
+    /// The connection can't be used any more.
     Broken(Error),
     /// The connection no longer leads to the file. The statement has not taken effect in the one that is there.
     Stale,
@@ -224,7 +224,7 @@ impl Link {
         file.has(&self.files)
     }
 
-    /// Closes the connection, and waits for the end of that. No call could be told of an error.
+    /// Closes the connection, and waits for the end of that. No call could return its error.
     pub(crate) async fn close(self) {
         self.connection.close().await.ok();
         drop(self.in_use);

@@ -13,8 +13,8 @@ use tempfile::TempDir;
 use super::{LIMIT, Outcome, block_on, hold, program, url};
 
 // Proves: holder-killed
-/// They are killed while they hold the lock, in the middle of a statement, while they wait, or before they have opened
-/// anything.
+/// Processes are killed while they hold the lock, in the middle of a statement, while they wait, or before
+/// they have opened anything.
 pub(crate) fn processes_killed_at_any_moment_leave_a_sound_file() -> Outcome {
     const PROCESSES: u64 = 12;
     let program = program()?;

@@ -103,7 +103,8 @@ pub(crate) fn a_log_that_was_removed_makes_no_second_holder() -> Outcome {
 }
 
 // Proves: sqlite-log, older-data
-/// Its files stay in use as long as it has them open. Its release frees the lock in the files that are there then.
+/// The holder's files stay in use as long as it has them open. Its release frees the lock in the files that
+/// are there then.
 pub(crate) fn a_holder_that_sends_nothing_keeps_its_lock_without_the_log() -> Outcome {
     let program = program()?;
     for suffixes in LOG {

@@ -14,11 +14,11 @@ use crate::watches;
 /// What was found of the node ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ahead {
-    /// It is watched.
+    /// The node ahead is watched.
     Watched,
-    /// It is a ticket that this user may not read, so it can't be watched.
+    /// The node ahead is a ticket that this user may not read, so it can't be watched.
     Hidden,
-    /// It has gone, or is no ticket.
+    /// The node ahead has gone, or is no ticket.
     Gone,
 }
 

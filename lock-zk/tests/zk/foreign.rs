@@ -16,7 +16,7 @@ use lock_conformance::timing::released;
 const CURATORS: &str = "_c_6d1a2f0c-7a3e-4a57-9c2f-0b1e2d3c4f5a-lock-";
 const KAZOOS: &str = "6d1a2f0c7a3e4a579c2f0b1e2d3c4f5a__lock__";
 
-/// Takes a place as another client does by its recipe. Returns the node's name.
+/// Enters the queue as another client does by its recipe. Returns the node's name.
 async fn create_node(raw: &zookeeper_client::Client, prefix: &str, data: &[u8]) -> String {
     raw.create("/a", &[], &CreateMode::Container.with_acls(Acls::anyone_all())).await.ok();
     let node = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
@@ -148,7 +148,7 @@ pub(crate) fn a_revoked_node_goes_at_its_holders_deadline() -> Result<(), String
         assert!(took >= certain, "after {took:?} of {certain:?}");
         assert_in_time!(took < TTL * 2 + Duration::from_millis(500), "after {took:?}");
         assert_eq!(holder.release().await.unwrap(), Release::NotHeld, "the node is gone");
-        // The owner may ask again. If that node is revoked, too, its release removes it when the work has ended.
+        // The owner may attempt again. If that node is revoked, too, its release removes it when the work has ended.
         let mut again = claim(&client, "a", LONG, Queueing::Queued);
         granted(&mut again).await;
         for _ in 0..2 {

@@ -76,8 +76,8 @@ pub(crate) fn what_the_counter_numbers_no_more_is_ordered_by_its_making() -> Res
     })
 }
 
-/// Such nodes are before and behind the tickets: a lock's directory below another lock's, and nodes that an operator
-/// has made by hand.
+/// Foreign nodes are before and behind the tickets: a lock's directory below another lock's, and nodes that
+/// an operator has made by hand.
 pub(crate) fn what_no_session_keeps_is_no_ticket() -> Result<(), String> {
     run(async {
         let server = Server::start();

@@ -174,7 +174,7 @@ pub(crate) fn a_claim_that_was_cut_short_leaves_its_node_to_the_session() -> Res
     })
 }
 
-/// The claim had not been told of its node yet.
+/// The claim had not been notified of its node yet.
 pub(crate) fn an_attempt_that_was_cut_short_leaves_its_node_to_the_session() -> Result<(), String> {
     run(async {
         let server = Server::start();

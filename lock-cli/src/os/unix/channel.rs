@@ -48,7 +48,7 @@ pub(super) enum Report {
     LeaderEnded(Exit),
     /// The command has ended and left so many processes running, of which one is named. They are being killed.
     LeftBehind(u32, Found),
-    /// This process was to be ended and goes on.
+    /// A process that was to be ended goes on.
     GoesOn(Survivor),
 }
 

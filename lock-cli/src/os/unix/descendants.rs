@@ -39,11 +39,11 @@ struct Ending {
     group: Option<Pid>,
     /// From then on no process is spared so that it can pass SIGTERM on.
     all_killed_from: Deadline,
-    /// From then on a process that has not ended is told of.
+    /// From then on a process that has not ended is reported.
     told_from: Deadline,
     /// Processes that have got SIGTERM.
     asked: HashSet<i32>,
-    /// The process that was told of last.
+    /// The process that was reported last.
     told: Option<Survivor>,
 }
 
@@ -61,7 +61,7 @@ impl Ending {
         }
     }
 
-    /// Returns the survivor if it was not told of yet.
+    /// Returns the survivor if it was not reported yet.
     fn news(&mut self, survivor: Survivor) -> Option<Survivor> {
         (self.told.replace(survivor) != Some(survivor)).then_some(survivor)
     }
@@ -72,6 +72,6 @@ impl Ending {
 pub(super) enum Outcome {
     /// Nothing of the command is left.
     NothingLeft,
-    /// This process goes on. The ending goes on, too.
+    /// A process goes on. The ending goes on, too.
     GoesOn(Survivor),
 }

@@ -11,7 +11,7 @@ use std::os::unix::net::UnixDatagram;
 pub(crate) struct ServiceManager(OsString);
 
 impl ServiceManager {
-    /// Returns the one that has started this program, if it wants to be told of its state.
+    /// Returns the one that has started this program, if it wants to be notified of this program's state.
     pub(crate) fn of_this_process() -> Option<ServiceManager> {
         env::var_os("NOTIFY_SOCKET").filter(|path| !path.is_empty()).map(ServiceManager)
     }

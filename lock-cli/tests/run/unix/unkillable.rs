@@ -1,5 +1,6 @@
 // Proves: run-unkillable
-//! Processes of the command that can't be ended: the lock is kept as long as it is this holder's, and they are told of.
+//! Processes of the command that can't be ended: the lock is kept as long as it is this holder's, and they
+//! are reported.
 //!
 //! Here the program may not signal other users' processes, although it is root's: it lacks CAP_KILL (capabilities(7)). A
 //! process of the command that has become another user's then refuses signals, as what sudo has started does.

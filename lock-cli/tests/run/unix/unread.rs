@@ -157,7 +157,7 @@ fn hold_untold(server: &Owned) {
     assert_eq!(unread.read().recv().ok(), None);
 }
 
-/// It is read after three times the ttl.
+/// The event is read after three times the ttl.
 fn hold_told_late(server: &Owned) {
     let (mut holder, unread) = untold(server, "told-late");
     thread::sleep(Duration::from_secs(3));

@@ -20,9 +20,9 @@ const PATIENCE: Duration = ms(800);
 enum Fault {
     /// Another client writes this before the request arrives.
     After(&'static str),
-    /// It is done, the connection breaks, and another client writes this if it is some.
+    /// The write is done, the connection breaks, and another client writes this if it is some.
     AnswerLost(Option<&'static str>),
-    /// It is done, and no answer comes.
+    /// The write is done, and no answer comes.
     Silence,
     /// The connection breaks. The request arrives so much later.
     Late(Duration),
@@ -108,7 +108,7 @@ impl Memory {
         self.state().asked.clone()
     }
 
-    /// Does the same from what is known, at first.
+    /// Renews, at first from the known revision.
     async fn renew_known(&self, revision: u64) -> Result<Settled<u64, String>> {
         let known = Start::Known { value: b"a".to_vec(), revision };
         compare_and_swap(&self.call(), self, known, only_a).await

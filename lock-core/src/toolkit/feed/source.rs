@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use crate::driver::Wakes;
 use crate::name::Name;
 
-/// How one kind of server reports releases and revokes.
+/// The source of a feed: one kind of server, which reports releases and revokes.
 ///
 /// The feed makes one call at a time, and drops the connection after an error. It bounds each call but
 /// [`next`](Self::next) by the client's patience: then the call's future is dropped, and so is the connection.
@@ -101,15 +101,15 @@ pub trait Source: fmt::Debug + Send + Sync + 'static {
 /// The claims that a topic is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience<'a> {
-    /// Those that wait for this name.
+    /// Claims that wait for this name.
     Waiters(&'a Name),
-    /// Those that hold a lock and watch for a revoke.
+    /// Claims that hold a lock and watch for a revoke.
     Holders,
     /// All of these.
     All,
 }
 
-/// What the server reports.
+/// One report of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// The lock with this name may be free.
@@ -127,7 +127,8 @@ pub enum Notice {
     Other,
 }
 
-/// Whether claims that listened before may have missed something. If so, all of them are woken.
+/// The possible loss of notifications: whether claims that listened before may have missed something. If so,
+/// all of them are woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missed {
     /// The server has reported all that happened.

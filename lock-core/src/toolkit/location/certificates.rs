@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use super::Location;
 use crate::error::{Error, Result};
 
-/// What the parameters about certificates say.
+/// The parameters of a URL about certificates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Certificates {
     /// The roots to trust, instead of the public ones.
     pub ca: Option<PemFile>,
-    /// What the client shows to the server.
+    /// The certificate that the client shows to the server.
     pub client: Option<ClientCertificate>,
 }
 
@@ -22,7 +22,7 @@ pub struct Certificates {
 pub struct ClientCertificate {
     /// The certificate.
     pub cert: PemFile,
-    /// Its private key.
+    /// The private key of the certificate.
     pub key: PemFile,
 }
 
@@ -45,7 +45,7 @@ pub struct PemFile {
     text: String,
 }
 
-/// What a PEM file has to contain.
+/// The block that a PEM file has to contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PemBlock {
     /// A certificate.

@@ -21,13 +21,14 @@ pub struct CommonParameters {
     pub opening: Opening,
 }
 
-/// Whether opening a client waits for the server.
+/// The behaviour of opening a client: it waits for the server or not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Opening {
-    /// It waits, for one patience or the `connect_wait`, and fails if the server can't be used.
+    /// Opening waits, for one patience or the `connect_wait`, and fails if the server can't be used.
     #[default]
     Waits,
-    /// It asks the server nothing. The first call does what opening would have done, and returns its error.
+    /// Opening asks the server nothing. The first call does what opening would have done, and returns its
+    /// error.
     Lazy,
 }
 

@@ -139,7 +139,7 @@ pub trait Registers: Connect + fmt::Debug {
     }
 }
 
-/// What a read found.
+/// The result of a read.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Read<R> {
@@ -166,9 +166,9 @@ impl<R> Read<R> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Stored<R> {
-    /// What was written; `None` if the key was removed, and the server keeps the revision of that.
+    /// The value that was written; `None` if the key was removed, and the server keeps the revision of that.
     pub value: Option<Vec<u8>>,
-    /// Which write it was.
+    /// The revision of the write.
     pub revision: R,
     /// The server's time at that write.
     pub stamp: i64,

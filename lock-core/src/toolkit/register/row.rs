@@ -11,7 +11,7 @@ use crate::owner::{Label, Owner, OwnerBytes};
 use crate::token::FencingToken;
 use crate::toolkit::Notice;
 
-/// What the key of a lock has as its value: the last change of the lock, and what the next client has to know.
+/// The value of a lock's key: the last change of the lock, and what the next client has to know.
 ///
 /// A row means nothing without the stamp of its write: a lease counts from there, and a row that was stamped after its own
 /// deadline is void to every reader. A free lock is a row, too, because it keeps the last token.
@@ -35,16 +35,16 @@ pub struct Row {
     pub(super) label: Label,
 }
 
-/// What a write has done to the lock.
+/// The effect of a write on the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// An owner has got it.
     Granted,
-    /// Its owner keeps it.
+    /// The owner keeps the lock.
     Renewed,
-    /// Its owner has released it.
+    /// The owner has released the lock.
     Released,
-    /// Another owner has revoked it. At the holder's deadline: until then the other owner stands in its place.
+    /// Another owner has revoked it. With a deadline, the other owner's row replaces the holder's until then.
     Revoked(When),
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Mark {
     pub(super) stamp: i64,
     /// When it was written indeed: stamps may be rounded down.
     pub(super) written: Span,
-    /// Its revision, if that is a number that rises.
+    /// The revision, if that is a number that rises.
     pub(super) number: Option<u64>,
 }
 
@@ -165,7 +165,8 @@ impl Row {
         Row { owner: owner.to_string(), ..self.next(mark, Change::Released) }
     }
 
-    /// Returns what stands in this holder's place. The row has no deadline: it ends when that holder's lease would have.
+    /// Returns the row that replaces this holder's. The row has no deadline: it ends when that holder's lease
+    /// would have.
     pub(super) fn revoked(&self, mark: &Mark, by: Owner, label: &Label, when: When) -> Row {
         let (owner, label) = (by.to_string(), label.clone());
         let revoked = match self.change {
@@ -238,7 +239,7 @@ impl Row {
         self.owner == owner && matches!(self.change, Change::Granted | Change::Renewed)
     }
 
-    /// Returns whether a release of this owner frees the lock: it is this owner's, or another one stands in its place.
+    /// Returns whether a release of this owner frees the lock: it is this owner's, or another owner's row replaces it.
     pub(super) fn is_given_up_by(&self, owner: &str) -> bool {
         self.is_of(owner)
             || matches!(self.change, Change::Revoked(_))

@@ -8,7 +8,7 @@ use lock_core::{FencingToken, Label, LossReason, Owner, OwnerBytes};
 use crate::server::Key;
 use crate::time::ServerTime;
 
-/// What the server can be asked.
+/// The requests to the server.
 #[derive(Clone, Debug)]
 pub enum Request {
     /// Ask for the server's time.
@@ -106,7 +106,7 @@ pub enum Request {
     },
 }
 
-/// What the server answers.
+/// The answers of the server.
 #[derive(Clone, Debug)]
 pub enum Answer {
     /// The request was done; there is nothing else to tell.
@@ -156,10 +156,10 @@ pub enum Answer {
     Listed(Vec<Key>),
 }
 
-/// What the server pushes.
+/// The notifications that the server pushes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// This lock has become free.
+    /// The lock has become free.
     Released(Key),
     /// The lock that this owner holds was revoked.
     Revoked(Owner),

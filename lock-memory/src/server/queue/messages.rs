@@ -16,7 +16,7 @@ pub struct SessionId(pub(super) u64);
 /// An owner and the lock that it asks for or holds.
 pub type Claimed = (Owner, Key);
 
-/// What the server can be asked.
+/// The requests to the server.
 #[derive(Clone, Debug)]
 pub enum Request {
     /// Ask for the server's time.
@@ -93,7 +93,7 @@ pub enum Request {
     },
 }
 
-/// What the server answers.
+/// The answers of the server.
 #[derive(Clone, Debug)]
 pub enum Answer {
     /// The request was done; there is nothing else to tell.
@@ -131,11 +131,11 @@ pub enum Answer {
 /// The state of a claim on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It holds the lock, with this token.
+    /// The owner holds the lock, with this token.
     Holds(FencingToken),
-    /// It has a place behind another one.
+    /// The owner waits behind another one.
     Waits,
-    /// It held the lock, which was revoked.
+    /// The owner held the lock, which was revoked.
     Revoked,
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::server::Key;
 use crate::time::ServerTime;
 
-/// What the server can be asked.
+/// The requests to the server.
 #[derive(Clone, Debug)]
 pub enum Request {
     /// Ask for the server's time.
@@ -52,7 +52,7 @@ pub enum Request {
     },
 }
 
-/// What the server answers.
+/// The answers of the server.
 #[derive(Clone, Debug)]
 pub enum Answer {
     /// The request was done; there is nothing else to tell.
@@ -73,18 +73,18 @@ pub enum Answer {
 /// A write.
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// What was written.
+    /// The value that was written.
     pub value: Arc<[u8]>,
-    /// Which write it was. No two have the same.
+    /// The revision of the write. No two writes have the same.
     pub revision: u64,
-    /// When it was.
+    /// The time of the write.
     pub stamp: ServerTime,
 }
 
-/// What the server pushes.
+/// The notifications that the server pushes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// This key has a new value.
+    /// The key has a new value.
     Written(Key, Arc<[u8]>),
     /// A client has published this.
     Published(Arc<str>),

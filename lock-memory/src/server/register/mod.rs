@@ -24,7 +24,7 @@ pub const KEPT: Duration = Duration::from_secs(48 * 3600);
 /// needed.
 const LOOKED_AT: usize = 2;
 
-/// The server: the last write of every key, and who wants to be told of the next one.
+/// The server: the last write of every key, and the subscribers to the next one.
 #[derive(Debug)]
 pub struct RegisterServer {
     values: HashMap<Key, Written>,

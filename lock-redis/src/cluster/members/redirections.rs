@@ -56,7 +56,7 @@ impl Members {
         }
     }
 
-    /// Returns the address that a member has told of another one; `None` if it does not know the host.
+    /// Returns the address of another member, as a member reports it; `None` if it does not know the host.
     fn resolved(&self, told: &str, by: &Server) -> Option<Address> {
         let by = by.address();
         let (host, port) = host_and_port(told);

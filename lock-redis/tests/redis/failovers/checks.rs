@@ -51,7 +51,7 @@ struct Name<'a> {
     ttl: Duration,
     /// In the order of the grants.
     held: Vec<&'a Held>,
-    /// Those of its primary.
+    /// The failovers of its primary.
     failovers: Vec<&'a Failover>,
 }
 

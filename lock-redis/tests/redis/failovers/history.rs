@@ -8,9 +8,9 @@ use lock_core::{Fence, Guard, LossReason};
 /// How a primary is made to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Way {
-    /// It is killed when it has granted locks of which no replica knows.
+    /// The primary is killed when it has granted locks of which no replica knows.
     KilledAhead,
-    /// It stands still, and goes on when it has a successor.
+    /// The primary stands still, and goes on when it has a successor.
     Frozen,
     /// Another server is told to take its place.
     Switched,

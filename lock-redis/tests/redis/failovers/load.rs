@@ -22,7 +22,7 @@ const LATE: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(super) struct Contended {
     pub(super) name: String,
-    /// Its group of copies.
+    /// The group of copies that has the lock.
     pub(super) group: usize,
     pub(super) turn: Turn,
 }

@@ -50,7 +50,7 @@ impl Descendants {
     }
 
     /// Kills the group, and waits until its leader has ended and no process is in it. Returns before that if one goes on
-    /// that was not told of yet. Cancel safe.
+    /// that was not reported yet. Cancel safe.
     pub(in super::super) async fn end(&mut self, mut reap_leader: impl FnMut() -> Option<Pid>) -> Outcome {
         loop {
             let killed =

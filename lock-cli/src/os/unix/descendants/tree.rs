@@ -29,7 +29,7 @@ pub(super) struct Reader {
 /// A process below this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Node {
-    /// Its number in the namespace of /proc.
+    /// The number of the process in the namespace of /proc.
     pub(super) number: i32,
     /// Where its parent is among all that were found; `None` for a child of ours.
     pub(super) parent: Option<usize>,

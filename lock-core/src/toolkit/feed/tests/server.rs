@@ -23,11 +23,11 @@ pub(super) enum Topic {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Works,
-    /// It works, and claims may have missed something.
+    /// The subscription works, and claims may have missed something.
     Anew,
     Refused,
     Breaks,
-    /// It waits until it comes to something else.
+    /// The server waits until it comes to something else.
     Hangs,
 }
 

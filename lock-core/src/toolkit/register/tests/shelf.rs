@@ -18,9 +18,9 @@ pub(super) const EPOCH: i64 = 1_000_000;
 /// What happens to a replacement. One without a fault is done and answered.
 #[derive(Clone, Copy)]
 pub(super) enum Fault {
-    /// It is done, and the connection breaks.
+    /// The write is done, and the connection breaks.
     AnswerLost,
-    /// It is done, and no answer comes.
+    /// The write is done, and no answer comes.
     Silence,
     /// The connection breaks. The request arrives so much later.
     Late(Duration),
