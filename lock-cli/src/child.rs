@@ -224,8 +224,8 @@ fn end_in_the_last_moment(process: &mut Process, cause: LossReason) -> Ended {
     }
 }
 
-/// If there is a survivor, waits until another client can have the lock, and returns it with the reason. A lock that was
-/// revoked in the usual way stays ours until `lease_ends`.
+/// If there is a survivor, waits until another client can have the lock, and returns it with the reason. A
+/// lock that was revoked in the usual way stays ours until `lease_ends`.
 async fn lost_with(
     survivor: Option<(Survivor, Instant)>,
     guard: &Guard,
@@ -239,8 +239,8 @@ async fn lost_with(
     (found, reason)
 }
 
-/// Whether a signal ends the wait for a process that can't be ended. One that comes right after the command's end may be
-/// the second half of what has ended the command, as a service manager sends SIGHUP after SIGTERM.
+/// Whether a signal ends the wait for a process that can't be ended. One that comes right after the command's
+/// end may be the second half of what has ended the command, as a service manager sends SIGHUP after SIGTERM.
 fn ends_the_wait(signal: Signal, since: Instant) -> bool {
     signal.asks_to_end() && since.elapsed() >= SECOND
 }
@@ -252,7 +252,7 @@ mod tests {
     const GRACE: Duration = Duration::from_secs(5);
 
     #[test]
-    fn margins_leave_time_to_stop_and_are_not_met_by_a_healthy_lease() {
+    fn margins_leave_time_to_stop_and_spare_healthy_leases() {
         for ttl in [30, 100, 500, 1_000, 30_000, 600_000, 86_400_000].map(Duration::from_millis) {
             let Margins { look, terminate, kill } = Margins::of(ttl, GRACE);
             assert!(!kill.is_zero() && kill < terminate, "{ttl:?}");

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_taken_as_they_are_or_not_at_all() {
+    fn names_are_accepted_verbatim_or_refused() {
         for good in [
             "a", " a ", "A", "ä", "{}", "a\nb", "a\0b", "%_", ":lock~", ":lock~tt", "x:lock~7", "block~t",
             "🔒",

@@ -116,8 +116,8 @@ impl Hash for OwnerBytes {
 }
 
 impl fmt::Display for OwnerBytes {
-    /// An owner of this library as its 32 hex digits, as [`Owner`] is shown, in whatever form the server has it. A foreign client's bytes are escaped, so that they can't disturb a
-    /// terminal or a log.
+    /// An owner of this library as its 32 hex digits, as [`Owner`] is shown, in whatever form the server has
+    /// it. A foreign client's bytes are escaped, so that they can't disturb a terminal or a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.owner.or_else(|| of_bytes(&self.bytes)), digits(&self.bytes)) {
             (Some(owner), _) => fmt::Display::fmt(&owner, f),
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_owner_is_shown_as_the_same_digits_however_a_server_stores_it() {
+    fn an_owner_shows_equal_digits_in_every_encoding() {
         let owner = Owner(*b"\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\xff");
         let shown = "000102030405060708090a0b0c0d0eff";
         assert_eq!(owner.to_string(), shown);

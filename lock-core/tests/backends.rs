@@ -59,7 +59,7 @@ fn a_pause_is_anything_up_to_its_bound() {
 
 // Proves: prefix
 #[test]
-fn a_prefix_stands_before_a_name_and_is_taken_off() {
+fn a_prefix_is_added_to_names_and_removed() {
     let prefix = Prefix::new("app:").unwrap();
     assert_eq!((prefix.as_str(), prefix.key(&name("a")).as_str()), ("app:", "app:a"));
     assert_eq!((prefix.strip("app:a"), prefix.strip("a"), prefix.strip("xapp:a")), (Some("a"), None, None));
@@ -69,7 +69,7 @@ fn a_prefix_stands_before_a_name_and_is_taken_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hub_tells_its_feed_of_names_that_come_and_go() {
+async fn a_hub_notifies_its_feed_of_changed_names() {
     let script = Script::new([granted(ms(900))], [held(ms(900))], [released()]);
     let client = client(&script).await;
     let hub = Hub::default();
@@ -89,7 +89,7 @@ async fn a_hub_tells_its_feed_of_names_that_come_and_go() {
 
 /// A new field gets a value that a backend of today can leave as it is.
 #[test]
-fn what_a_backend_does_not_say_of_its_server_promises_least() {
+fn unset_info_of_a_backend_promises_least() {
     let info = Info::new("toy", "here", Fencing::Always, Lease::Session, ms(10)..=ms(9000));
     assert_eq!((info.backend, info.server.as_str()), ("toy", "here"));
     assert_eq!((info.fencing, info.lease), (Fencing::Always, Lease::Session));

@@ -153,7 +153,7 @@ fn an_init_tells_what_the_server_was_given() {
 }
 
 #[test]
-fn a_shutdown_waits_for_held_locks_and_turns_waiters_away() {
+fn a_shutdown_awaits_holders_and_refuses_waiters() {
     let script = Script::new([granted(TTL), busy()], [held(TTL)], [(ms(50), released().1)]);
     let (asked, asks) = mpsc::channel();
     let options = Options::default().observer(move |event| {
@@ -186,7 +186,7 @@ fn a_shutdown_waits_for_held_locks_and_turns_waiters_away() {
 }
 
 #[test]
-fn the_loss_of_one_of_several_is_told_with_its_name() {
+fn the_loss_of_one_lock_names_it() {
     let kept = Script::new([granted(TTL)], [held(TTL * 2)], [released()]);
     let lost = Script::new([granted(TTL)], [held(TTL * 2)], [released()]);
     let (a, b) = (opened(&kept), opened(&lost));

@@ -311,7 +311,7 @@ const ENDS: [&str; 18] = [
 ];
 
 #[test]
-fn every_value_of_a_label_that_the_page_names_is_seen_and_no_other() {
+fn exactly_the_documented_label_values_are_seen() {
     let seen = recorded(async |_| {
         for end in ENDS {
             life(end).await;

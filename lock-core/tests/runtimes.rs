@@ -1,6 +1,6 @@
 // Proves: runtime-stands-still
-//! A client whose runtime ends or stands still: each call of its callers ends all the same, wherever they run, and nothing
-//! is left when the runtime goes on.
+//! A client whose runtime ends or stands still: each call of its callers ends all the same, wherever they
+//! run, and nothing is left when the runtime goes on.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -240,7 +240,8 @@ fn calls_end_while_the_clients_runtime_stands_still() {
         let (home, script) = (runtime(), script([granted(TTL)]));
         let held = Held::on(&home, &script);
         let client = held.client.clone();
-        // Polled inside of the runtime, the completion goes on with the runtime, and keeps its slot instead of leaving it.
+        // Polled inside of the runtime, the completion goes on with the runtime, and keeps its slot instead
+        // of leaving it.
         let keeps = |call: &str| call == "complete" && matches!(callers, Callers::Entered);
         let all = calls(held).into_iter().filter(|(call, _)| !keeps(call)).collect();
         for (call, said) in make(all, callers, home.handle()) {
@@ -312,7 +313,7 @@ fn blocking_calls_end_while_the_clients_runtime_stands_still() {
 }
 
 #[test]
-fn a_client_is_not_opened_on_a_runtime_that_stands_still() {
+fn no_client_opens_on_a_stalled_runtime() {
     let (home, script) = (runtime(), script([granted(TTL)]));
     let error = {
         let _entered = home.enter();
@@ -322,7 +323,7 @@ fn a_client_is_not_opened_on_a_runtime_that_stands_still() {
 }
 
 #[test]
-fn a_revoke_that_was_given_up_is_not_made_later() {
+fn an_abandoned_revoke_is_not_made_later() {
     let (home, script) = (runtime(), script([granted(TTL)]));
     script.revokes.lock().unwrap().push_back((ms(1), Ok(Revoked::NotHeld)));
     let client = opened(&home, &script);
@@ -333,7 +334,7 @@ fn a_revoke_that_was_given_up_is_not_made_later() {
 }
 
 #[test]
-fn a_runtime_that_is_blocked_for_a_moment_ends_no_call() {
+fn a_briefly_blocked_runtime_ends_no_call() {
     let (home, script) = (runtime(), script([granted(TTL)]));
     let client = opened(&home, &script);
     let lock = named(&client, "n");
@@ -351,7 +352,7 @@ fn a_runtime_that_is_blocked_for_a_moment_ends_no_call() {
 
 // Proves: runtime-ended
 #[test]
-fn calls_after_the_end_of_the_clients_runtime_say_so() {
+fn calls_after_the_runtimes_end_say_so() {
     for callers in [Callers::OnARuntime, Callers::ByHand, Callers::Entered] {
         let (home, script) = (runtime(), script([granted(TTL)]));
         let held = Held::on(&home, &script);
@@ -400,7 +401,7 @@ fn calls_that_the_end_of_the_runtime_interrupts_end() {
 }
 
 #[test]
-fn a_pause_between_two_tries_for_several_outlives_its_runtime() {
+fn a_pause_between_tries_outlives_its_runtime() {
     let (home, script) = (runtime(), script([granted(ms(40)), busy()]));
     *script.renewals.lock().unwrap() = [(ms(1), Ok(Renewal::Lost(LossReason::Taken)))].into();
     let lost = Arc::new(AtomicUsize::new(0));

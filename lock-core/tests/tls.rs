@@ -7,7 +7,7 @@ use lock_core::toolkit::check_tls_provider;
 use rustls::crypto::{aws_lc_rs, ring};
 
 #[test]
-fn a_program_with_two_providers_is_told_what_to_do_until_it_chooses_one() {
+fn a_program_with_two_providers_is_told_to_choose() {
     static PANICKED: AtomicBool = AtomicBool::new(false);
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| PANICKED.store(true, Ordering::SeqCst)));

@@ -34,7 +34,7 @@ fn a_token_is_any_number_but_zero() {
 }
 
 #[test]
-fn a_fence_refuses_what_is_lower_than_the_highest_it_has_seen() {
+fn a_fence_refuses_tokens_below_the_highest_seen() {
     let fence = Fence::new();
     for accepted in [33, 33, 34, 34] {
         fence.accept(token(accepted)).unwrap();
@@ -46,7 +46,7 @@ fn a_fence_refuses_what_is_lower_than_the_highest_it_has_seen() {
 }
 
 #[test]
-fn an_error_is_of_its_kind_and_says_what_happened() {
+fn an_error_has_its_kind_and_message() {
     for (error, kind) in [
         (Error::timeout("so it is"), ErrorKind::Timeout),
         (Error::lost("so it is"), ErrorKind::Lost),
@@ -116,7 +116,7 @@ fn an_owner_is_sixteen_random_bytes() {
 }
 
 #[test]
-fn what_a_server_has_for_an_owner_is_kept_as_it_is_and_shown_escaped() {
+fn an_owners_bytes_are_kept_and_shown_escaped() {
     let bytes = b"a\x1b[2J\xff".to_vec();
     let owner = OwnerBytes::new(bytes.clone());
     assert_eq!(owner.as_bytes(), bytes);
@@ -189,7 +189,7 @@ fn a_url_is_read_part_by_part() {
 }
 
 #[test]
-fn an_entry_names_its_owner_and_says_for_how_long() {
+fn an_entry_shows_its_owner_and_duration() {
     let mut entry = Entry::new(OwnerBytes::new(*b"theirs"));
     assert_eq!(entry.to_string(), "held by \"theirs\"");
     entry.label = Some(Label::new("deploy@web-3"));
@@ -226,7 +226,7 @@ fn the_tokens_assumption_is_told_in_words() {
 }
 
 #[test]
-fn what_a_lease_belongs_to_and_how_waiters_are_served_are_told_in_words() {
+fn info_shows_lease_and_wake_ups_in_words() {
     assert_eq!([Lease::Lock, Lease::Session].map(Lease::as_str), ["lock", "session"]);
     assert_eq!([Fair::No, Fair::PerProcess].map(Fair::as_str), ["no", "per process"]);
     assert_eq!([Wakes::Pushed, Wakes::Polled].map(Wakes::as_str), ["pushed", "polled"]);
@@ -234,7 +234,7 @@ fn what_a_lease_belongs_to_and_how_waiters_are_served_are_told_in_words() {
 
 /// A line of a log may show a client or a lock: it has to be short, and to say which one it is.
 #[tokio::test(start_paused = true)]
-async fn a_client_and_a_lock_are_shown_in_one_line() {
+async fn clients_and_locks_are_shown_in_one_line() {
     let script = Script::new([granted(ms(900))], [held(ms(900))], [released()]);
     let client = client(&script).await;
     let idle = format!("{client:?}");
@@ -316,7 +316,7 @@ fn not_up() -> Error {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_waits_for_a_server_that_is_not_up_yet() {
+async fn a_client_waits_for_a_server_not_yet_up() {
     let patient = || Options::default().connect_wait(Duration::from_secs(30));
     let (opened, tries) = opening(patient(), 9, not_up).await;
     opened.unwrap();
@@ -327,7 +327,7 @@ async fn a_client_waits_for_a_server_that_is_not_up_yet() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_waits_for_its_server_no_longer_than_it_was_told_to() {
+async fn a_client_waits_for_its_server_within_connect_wait() {
     let clock = Clock::tokio();
     let began = clock.now();
     let options = Options::default().connect_wait(Duration::from_secs(30));
@@ -342,7 +342,7 @@ async fn a_client_waits_for_its_server_no_longer_than_it_was_told_to() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_does_not_wait_for_what_does_not_pass_by_itself() {
+async fn a_client_does_not_wait_out_permanent_errors() {
     let clock = Clock::tokio();
     let began = clock.now();
     let options = Options::default().connect_wait(Duration::from_secs(30));
@@ -378,7 +378,7 @@ fn a_runtime_without_timers_is_told_at_once() {
 }
 
 #[test]
-fn a_runtime_without_io_is_told_by_the_call_that_needs_it() {
+fn a_call_that_needs_io_reports_its_lack() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let connect = async |_| -> Result<scripted::Scripted> {
         // As tokio says it where a socket is opened.

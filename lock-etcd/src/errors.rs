@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_has_not_said_does_not_mean_that_nothing_was_done() {
+    fn an_unanswered_request_may_have_been_done() {
         let status = |code, text: &str| EtcdError::GRpcStatus(tonic::Status::new(code, text));
         for text in
             NOT_DONE.iter().chain(&["etcdserver: permission denied", "etcdserver: request is too large"])

@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_keep_alive_counts_if_the_reads_after_it_went_through_the_same_leader() {
+    fn a_keep_alive_counts_under_an_unchanged_leader() {
         assert!(are_of_one_leader(7, &[7, 7]));
         assert!(!are_of_one_leader(7, &[7, 8]), "another member is the leader by now");
         assert!(!are_of_one_leader(8, &[7]), "a member that lags behind returns old data");

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_has_its_own_places_and_no_deeper_ones() {
+    fn a_queue_has_no_keys_of_deeper_names() {
         let queue = layout().queue(&Name::new("foo").unwrap());
         assert_eq!(queue.start(), b"app/foo/");
         for its in ["app/foo/694d71ddacfda227", "app/foo/0123456789abcdef-0", "app/foo/"] {

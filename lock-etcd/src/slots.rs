@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lowest_free_slot_is_given_until_it_is_retired() {
+    fn the_lowest_unretired_free_slot_is_given() {
         let slots = Arc::new(Slots::default());
         let (a, b) = (Name::new("a").unwrap(), Name::new("b").unwrap());
         let first = slots.take(&a);

@@ -69,7 +69,7 @@ async fn until(what: &str, mut there: impl AsyncFnMut() -> bool) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_holder_at_a_time_and_the_next_is_woken_by_the_release() {
+async fn a_release_wakes_the_next_single_holder() {
     for memory in families() {
         let (a, b) = (client(&memory).await, client(&memory).await);
         // With this ttl, neither the end of the lease nor that of a session can wake the waiter.
@@ -130,7 +130,7 @@ async fn an_expired_lease_is_told_as_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_revoked_lock_is_lost_and_free_at_its_holders_deadline() {
+async fn a_revoked_lock_is_free_at_the_holders_deadline() {
     for memory in families() {
         let (a, b) = (client(&memory).await, client(&memory).await);
         let guard = lock(&a).acquire().await.unwrap();
@@ -144,7 +144,7 @@ async fn a_revoked_lock_is_lost_and_free_at_its_holders_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_is_revoked_now_is_free_at_once() {
+async fn a_lock_revoked_now_is_free_at_once() {
     for memory in families() {
         let (a, b) = (client(&memory).await, client(&memory).await);
         let guard = a.lock("n").build().unwrap().acquire().await.unwrap();
@@ -162,7 +162,7 @@ async fn a_lock_that_is_revoked_now_is_free_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_is_cut_off_knows_before_another_client_is_granted_its_lock() {
+async fn a_cut_off_holder_knows_before_the_next_grant() {
     for memory in families() {
         let (link, b) = (memory.link(), client(&memory).await);
         let a = client_of(&link).await;
@@ -183,7 +183,7 @@ async fn a_holder_that_is_cut_off_knows_before_another_client_is_granted_its_loc
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_is_cut_off_is_told_so_and_leaves_nothing() {
+async fn a_cut_off_client_is_notified_and_leaves_nothing() {
     for memory in families() {
         let link = memory.link();
         let (a, b) = (client_of(&link).await, client(&memory).await);
@@ -232,7 +232,7 @@ async fn a_waiter_that_gives_up_leaves_no_listener() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn processes_are_served_in_the_order_in_which_they_came() {
+async fn processes_are_served_in_order_of_arrival() {
     let memory = queue();
     let first = client(&memory).await;
     let guard = lock(&first).acquire().await.unwrap();
@@ -273,7 +273,7 @@ async fn a_dead_predecessor_wakes_its_successor() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn locks_of_one_ttl_share_a_session_which_is_closed_when_idle() {
+async fn locks_of_one_ttl_share_a_session_until_idle() {
     let memory = queue();
     let client = client(&memory).await;
     let before = memory.counters().requests;

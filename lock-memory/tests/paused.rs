@@ -60,7 +60,7 @@ fn a_wait_under_paused_time_ends() {
 }
 
 #[test]
-fn a_waiter_gets_the_lock_when_the_lease_ends_in_paused_time() {
+fn in_paused_time_a_lease_end_grants_the_waiter() {
     in_paused_time(async {
         for (a, b) in pairs("a-lease").await {
             let guard = a.lock("n").ttl(TTL).fixed_lease().build().unwrap().acquire().await.unwrap();
@@ -92,7 +92,7 @@ fn work_of_an_hour_is_renewed_all_the_time() {
 
 // Proves: suspend
 #[test]
-fn time_that_is_moved_on_beyond_a_lease_ends_it() {
+fn advancing_time_beyond_a_lease_ends_it() {
     in_paused_time(async {
         for (a, b) in pairs("moved-on").await {
             let guard = a.lock("n").ttl(TTL).build().unwrap().acquire().await.unwrap();
@@ -125,7 +125,7 @@ fn a_clock_of_the_options_is_kept() {
 }
 
 #[test]
-fn a_task_that_takes_a_lock_all_the_time_lets_others_run() {
+fn a_busy_locking_task_lets_others_run() {
     const HOLDS: usize = 10_000;
     in_paused_time(async {
         for (client, _) in pairs("all-the-time").await {

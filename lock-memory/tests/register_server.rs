@@ -61,7 +61,7 @@ fn a_value_is_replaced_if_it_has_not_changed() {
 }
 
 #[test]
-fn a_server_without_its_data_refuses_what_was_meant_for_the_one_before() {
+fn a_reset_server_refuses_requests_of_its_predecessor() {
     let mut server = RegisterServer::new(NOW);
     let before = written(&mut server, NOW, None, b"a");
     let mut server = RegisterServer::new(NOW + SECOND);
@@ -74,7 +74,7 @@ fn told(server: &mut RegisterServer, request: Request) -> Vec<(ClientId, Told)> 
 }
 
 #[test]
-fn watchers_are_told_of_each_write_until_they_say_otherwise() {
+fn watchers_are_notified_of_writes_until_they_unsubscribe() {
     let mut server = RegisterServer::new(NOW);
     server.handle(NOW, B, watch(2));
     let revision = written(&mut server, NOW, None, b"a");

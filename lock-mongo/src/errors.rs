@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_broke_says_nothing_of_what_was_done() {
+    fn a_broken_connection_leaves_the_effect_unknown() {
         let io = |kind: io::ErrorKind| request_error(MongoError::from(io::Error::from(kind))).kind();
         assert_eq!(io(io::ErrorKind::ConnectionReset), Kind::Unavailable { effect: Effect::Unknown });
         assert_eq!(io(io::ErrorKind::ConnectionRefused), Kind::Unavailable { effect: Effect::NotApplied });

@@ -125,7 +125,7 @@ mod tests {
     use crate::statements;
 
     #[test]
-    fn a_holder_is_shown_and_a_free_lock_has_none() {
+    fn only_a_held_lock_shows_a_holder() {
         let owner = Owner::mint(&Random::system());
         let held = doc! {
             "owner": statements::bytes(owner.as_bytes()), "label": "me", "token": 5_000_i64,

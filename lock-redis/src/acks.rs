@@ -247,8 +247,8 @@ fn wait(replicas: NonZeroU8, at_most: Duration) -> Cmd {
     wait
 }
 
-/// Reads the answer to `WAIT`. `None` if it was ended with an error, as the server does when it becomes a replica: it can't
-/// be known any more which replicas have the write.
+/// Reads the answer to `WAIT`. `None` if it was ended with an error, as the server does when it becomes a
+/// replica: it can't be known any more which replicas have the write.
 fn acknowledged(answer: RedisResult<Value>) -> Option<u32> {
     redis::from_redis_value(answer.ok()?).ok()
 }
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_without_wait_is_refused_and_one_that_was_demoted_is_not() {
+    fn only_a_server_without_wait_is_refused() {
         let raised = |text: &[u8]| parse_redis_value(text).unwrap().extract_error().unwrap_err();
         let missing = without_wait(NonZeroU8::MIN, raised(b"-ERR unknown command 'WAIT'\r\n"));
         assert!(!missing.is_transient() && missing.message().contains("WAIT"), "{missing}");

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_of_a_cluster_have_sharded_channels_from_redis_7_on() {
+    fn cluster_members_have_sharded_channels_since_redis_7() {
         let of = |mode, version| Delivery::of(Some(mode), Some(version));
         for version in ["7.0.0", "7.2.4", "8.1.1", "10.0.0"] {
             assert_eq!(of("cluster", version), Delivery::Sharded, "{version}");

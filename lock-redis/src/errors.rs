@@ -45,8 +45,8 @@ pub(crate) fn was_closed(error: &RedisError) -> bool {
 
 const OR_TLS: &str = ", or one that speaks TLS only (rediss://)";
 
-/// Maps an error that occurred after a request about locks of this layout was sent. Only an error that the server itself
-/// raised proves that the request was not carried out.
+/// Maps an error that occurred after a request about locks of this layout was sent. Only an error that the
+/// server itself raised proves that the request was not carried out.
 pub(crate) fn asking(error: RedisError, layout: Layout) -> Error {
     match ServerError::of(&error) {
         Some(raised) if raised.code == "NOPERM" => {
@@ -112,7 +112,8 @@ impl Redirect {
     }
 }
 
-/// Returns whether a member of a cluster refused the request because its slot is moving, and its keys are at two members.
+/// Returns whether a member of a cluster refused the request because its slot is moving, and its keys are at
+/// two members.
 pub(crate) fn are_apart(error: &Error) -> bool {
     let redis_error = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<RedisError>());
     redis_error.is_some_and(|e| e.code() == Some("TRYAGAIN"))
@@ -123,7 +124,8 @@ pub(crate) fn is_refusal(error: &RedisError) -> bool {
     ServerError::of(error).is_some_and(|raised| matches!(raised.code, "NOPERM" | "NOAUTH"))
 }
 
-/// An error that the server raised. Nothing was done: a script of ours that fails has not taken, kept or released a lock.
+/// An error that the server raised. Nothing was done: a script of ours that fails has not taken, kept or
+/// released a lock.
 struct ServerError {
     /// A code of the tables below, or empty.
     code: &'static str,
@@ -269,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn server_trouble_is_transient_and_known_not_to_be_done() {
+    fn server_trouble_is_transient_and_not_applied() {
         for line in [
             "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
             "OOM command not allowed when used memory > 'maxmemory'.",
@@ -291,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_operator_has_to_mend_is_rejected_with_advice() {
+    fn trouble_for_the_operator_is_rejected_with_advice() {
         for (line, advice) in [
             ("NOAUTH Authentication required.", "password"),
             ("WRONGPASS invalid username-password pair or user is disabled.", "password"),
@@ -327,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_broke_says_nothing_of_what_was_done() {
+    fn a_broken_connection_leaves_the_effect_unknown() {
         for kind in [
             std::io::ErrorKind::BrokenPipe,
             std::io::ErrorKind::ConnectionReset,
@@ -353,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_no_longer_the_one_to_ask_ends_its_connection() {
+    fn a_wrong_server_ends_its_connection() {
         for line in ["READONLY a", "MASTERDOWN a", "LOADING a"] {
             assert!(ends_connection(&server_error(line)));
         }

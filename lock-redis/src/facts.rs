@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_before_6_2_are_refused_and_valkey_is_not() {
+    fn only_redis_before_6_2_is_refused() {
         let shown = |facts: Facts| facts.version.map(|v| (v.to_string(), v.check().is_ok()));
         assert_eq!(shown(facts(&[], &[])), Some(("Redis 7.0.15".into(), true)));
         assert_eq!(shown(facts(&[("7.0.15", "6.2.0")], &[])), Some(("Redis 6.2.0".into(), true)));

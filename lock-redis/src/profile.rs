@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failover_loses_grants_whether_replicas_are_attached_or_not() {
+    fn a_failover_loses_grants_with_or_without_replicas() {
         for url in ["redis://a,b", "redis+sentinel://a/m"] {
             let profile = profile(url);
             for facts in [Facts::default(), Facts { replicas: Some(0), ..Facts::default() }] {
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_replicas_acknowledge_a_failover_to_them_does_not_lose() {
+    fn a_failover_keeps_acknowledged_grants() {
         let profile = profile("redis://a,b,c?ack=1");
         let told = |replicas| {
             profile.learn(&Facts { replicas: Some(replicas), ..Facts::default() });

@@ -16,9 +16,9 @@ use crate::link::speaking;
 
 /// A connection for wake-ups.
 ///
-/// redis takes the next answer for the answer to the oldest request. A server that ends a sharded subscription by itself
-/// sends what looks like an answer. So each answer is compared with its request, and an answer to another one ends the
-/// connection.
+/// redis takes the next answer for the answer to the oldest request. A server that ends a sharded
+/// subscription by itself sends what looks like an answer. So each answer is compared with its request, and
+/// an answer to another one ends the connection.
 pub(crate) struct Pushes {
     requests: MultiplexedConnection,
     pushed: mpsc::UnboundedReceiver<PushInfo>,
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_server_ends_by_itself_is_taken_for_no_answer() {
+    async fn a_connection_closed_by_the_server_is_no_answer() {
         let mut pushes = connected(answers).await;
         assert_eq!(pushes.delivery, Delivery::Sharded);
         let error = pushes.subscribe(&[(Delivery::Sharded, b"b")]).await.unwrap_err();

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_first_that_succeeds_is_taken_and_no_other_is_tried() {
+    async fn the_race_ends_with_the_first_success() {
         let call = begin(ms(1000));
         let (outcome, begun) = run(&call, &[(ms(10), true), (ms(0), true)]).await;
         assert_eq!((outcome, begun), (Ok(0), vec![(0, ms(0))]));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn silent_ones_cost_half_of_the_time_at_most_and_go_on() {
+    async fn silent_servers_cost_half_the_time_and_continue() {
         let call = begin(ms(600));
         let silent = (ms(10_000), true);
         let (outcome, begun) = run(&call, &[silent, silent, (ms(50), true)]).await;

@@ -1,9 +1,9 @@
 //! Names and fields as Redisson 4 writes them, so that its locks and ours are the same locks.
 //!
-//! A lock is a hash whose key is the lock's name. Its one field names the holder and counts its holds: Redisson writes
-//! `<its client's uuid>:<thread>`, this library `<owner as a uuid>:0`. A revoke replaces the field until the holder's
-//! deadline: by the holder's, `!`, and the label of the client that revoked. The hash has no place for a holder's label:
-//! that is in a key beside it, behind the holder's field and a space.
+//! A lock is a hash whose key is the lock's name. Its one field names the holder and counts its holds:
+//! Redisson writes `<its client's uuid>:<thread>`, this library `<owner as a uuid>:0`. A revoke replaces the
+//! field until the holder's deadline: by the holder's, `!`, and the label of the client that revoked. The
+//! hash has no place for a holder's label: that is in a key beside it, behind the holder's field and a space.
 
 use lock_core::driver::Entry;
 use lock_core::{FencingToken, Label, Owner, OwnerBytes};
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_is_a_uuid_and_a_number_and_is_read_back() {
+    fn a_uuid_and_number_field_is_read_back() {
         let owner = Owner::mint(&Random::system());
         let ours = field(&owner);
         let (uuid, number) = ours.split_once(':').unwrap();
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_holder_of_ours_has_a_token_of_ours() {
+    fn only_our_holder_has_our_token() {
         let owner = Owner::mint(&Random::system());
         let (ours, theirs) = (field(&owner), "0b0cf1ac-6d1a-11ee-8c99-0242ac120002:1".to_owned());
         let shown = |field: &str, source| {

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_hosts_has_one_login_and_one_database() {
+    fn listed_hosts_share_one_login_and_database() {
         let servers = taken("redis://u:s%40c@a:7000,b,[::1]:7001/3").unwrap();
         assert_eq!(servers.address(), "a:7000, b:6379, ::1:7001 (database 3)");
         let Servers::Copies(servers) = servers else { panic!("{servers:?}") };
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn sentinels_have_a_login_of_their_own_and_name_the_primary() {
+    fn sentinels_have_their_own_login_and_name_primaries() {
         let servers =
             taken("redis+sentinel://u:p%2Fw@a,b:7000/my%20m/2?sentinel_user=watch&sentinel_password=p%26s");
         assert!(servers.is_err(), "a name with a space");
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_of_sentinels_without_a_name_says_what_is_missing() {
+    fn a_sentinel_url_without_name_says_so() {
         for bad in ["redis+sentinel://a", "redis+sentinel://a/", "redis+sentinel://a//2"] {
             let error = taken(bad).unwrap_err();
             assert!(error.message().contains("name"), "{bad}: {error}");
@@ -303,7 +303,7 @@ mod tests {
 
     #[cfg(feature = "tls")]
     #[test]
-    fn tls_is_for_the_sentinels_and_for_what_they_name() {
+    fn tls_covers_sentinels_and_their_primaries() {
         for url in ["rediss+sentinel://a/m", "valkeys+sentinel://a/m"] {
             let Servers::Watched(watched) = taken(url).unwrap() else { panic!("{url}") };
             let is_tls = |server: &ConnectionInfo| matches!(server.addr(), ConnectionAddr::TcpTls { .. });

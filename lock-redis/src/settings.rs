@@ -46,13 +46,14 @@ impl Redis {
     /// `redis+cluster://[user:password@]host1,host2,…` names members of a cluster, which tell of the others;
     /// `rediss+cluster://`, `valkey+cluster://` and `valkeys+cluster://` likewise.
     ///
-    /// Parameters: `prefix` (put before every name on the server), `patience` (how long one request may take),
-    /// `connect_wait` (for how long opening tries again,
-    /// like `30s`), `lazy=true` (opening doesn't wait for the server); `ack` (how many replicas acknowledge each grant, from 1 to 255:
-    /// [`ack`](Redis::ack)); `layout=redisson` ([`Layout::Redisson`], and with `fenced=true`
-    /// as well [`Layout::RedissonFenced`]); `fair=true` ([`Layout::Fair`], with `grace` for its [`Grace`]); with TLS `ca` (a PEM file of the roots to trust instead of
-    /// the public ones), `cert` and `key` (PEM files of the client's certificate); on a Unix socket `db`, `user`,
-    /// `pass`; with sentinels `sentinel_user`, `sentinel_password`.
+    /// Parameters: `prefix` (put before every name on the server), `patience` (how long one request may
+    /// take), `connect_wait` (for how long opening tries again, like `30s`), `lazy=true` (opening doesn't
+    /// wait for the server); `ack` (how many replicas acknowledge each grant, from 1 to 255:
+    /// [`ack`](Redis::ack)); `layout=redisson` ([`Layout::Redisson`], and with `fenced=true` as well
+    /// [`Layout::RedissonFenced`]); `fair=true` ([`Layout::Fair`], with `grace` for its [`Grace`]); with TLS
+    /// `ca` (a PEM file of the roots to trust instead of the public ones), `cert` and `key` (PEM files of the
+    /// client's certificate); on a Unix socket `db`, `user`, `pass`; with sentinels `sentinel_user`,
+    /// `sentinel_password`.
     ///
     /// # Errors
     ///
@@ -92,14 +93,14 @@ impl Redis {
         self
     }
 
-    /// Makes each grant and each renewal wait until `replicas` replicas have it. A grant that they do not acknowledge in
-    /// half of the patience is taken back, and the attempt is `Unavailable`.
+    /// Makes each grant and each renewal wait until `replicas` replicas have it. A grant that they do not
+    /// acknowledge in half of the patience is taken back, and the attempt is `Unavailable`.
     ///
-    /// A failover to one of those replicas then loses no grant. With as many as can be promoted, no failover does, unless
-    /// the promoted replica's clock is ahead of its primary's. A primary that is cut off from its replicas grants and
-    /// renews nothing any more. It costs one more round trip, from the primary to its replicas
-    /// ([`WAIT`](https://redis.io/docs/latest/commands/wait/)). It is no consensus: the fencing token remains what keeps
-    /// two holders apart.
+    /// A failover to one of those replicas then loses no grant. With as many as can be promoted, no failover
+    /// does, unless the promoted replica's clock is ahead of its primary's. A primary that is cut off from
+    /// its replicas grants and renews nothing any more. It costs one more round trip, from the primary to its
+    /// replicas ([`WAIT`](https://redis.io/docs/latest/commands/wait/)). It is no consensus: the fencing
+    /// token remains what keeps two holders apart.
     #[must_use]
     pub fn ack(mut self, replicas: NonZeroU8) -> Redis {
         self.acks = Some(replicas);
@@ -117,15 +118,15 @@ impl Redis {
 
     /// Opens a client.
     ///
-    /// Unless lazy, it waits until the server has answered, of several the primary, for one patience at most. It has to be called inside a
-    /// tokio runtime, unless the options are [`dedicated`](Options::dedicated).
+    /// Unless lazy, it waits until the server has answered, of several the primary, for one patience at most.
+    /// It has to be called inside a tokio runtime, unless the options are [`dedicated`](Options::dedicated).
     ///
     /// # Errors
     ///
-    /// `Unavailable` if the server can't be reached, or has fewer replicas than have to [`ack`](Redis::ack); `Rejected` if
-    /// it refuses this client or is older than Redis 6.2, or refuses `WAIT` where replicas have to acknowledge;
-    /// `Unsupported` for TLS in a build without the feature `tls`, `Invalid` outside a tokio runtime or for a patience
-    /// below 1 ms.
+    /// `Unavailable` if the server can't be reached, or has fewer replicas than have to [`ack`](Redis::ack);
+    /// `Rejected` if it refuses this client or is older than Redis 6.2, or refuses `WAIT` where replicas have
+    /// to acknowledge; `Unsupported` for TLS in a build without the feature `tls`, `Invalid` outside a tokio
+    /// runtime or for a patience below 1 ms.
     ///
     /// # Cancel safety
     ///
@@ -255,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_gives_the_address_the_login_and_the_options() {
+    fn a_url_gives_address_login_and_options() {
         let redis =
             Redis::from_url("redis://deploy:s%40crt@host:7000/3?prefix=app%3A&patience=250ms&lazy=true")
                 .unwrap();

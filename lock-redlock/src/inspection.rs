@@ -62,7 +62,8 @@ fn shown(held: impl Iterator<Item = Held>, majority: usize) -> Inspection {
 
 /// Returns what people are shown of a holder.
 pub(crate) fn entry(Held { value, left, token, now }: Held) -> Entry {
-    // A proposed token is a little above the time of its grant, so `since` may be too short by that, and is never too long.
+    // A proposed token is a little above the time of its grant, so `since` may be too short by that, and is
+    // never too long.
     node::entry(value, left, token, now)
 }
 
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_is_shown_for_as_long_as_a_majority_keeps_it() {
+    fn a_holder_is_shown_while_a_majority_keeps_it() {
         let shown =
             seen([held("a", 9, 7), held("a", 3, 7), held("a", 5, 7), held("b", 9, 8), held("a", 4, 9)]);
         assert_eq!(shown, Some((b"a".to_vec(), Some(Duration::from_secs(4)), Some(7))));

@@ -15,8 +15,8 @@ use crate::quorum::Quorum;
 /// clocks that have gone apart by so much since the last answer.
 const MARGIN: Duration = Duration::from_millis(20);
 
-/// How far the proposal follows a clock that is ahead of the others. A node takes no proposal that is more than a second
-/// above its own clock, so a higher one would be the token of that one node.
+/// How far the proposal follows a clock that is ahead of the others. A node takes no proposal that is more
+/// than a second above its own clock, so a higher one would be the token of that one node.
 const REACH: Duration = Duration::from_millis(900);
 
 impl<N: Node> Quorum<N> {
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_follow_a_minority_that_is_far_ahead() {
+    fn a_proposal_follows_no_minority_far_ahead() {
         assert_eq!(above(&[0, 1_000, 3600 * SECOND]), 21_000);
         assert_eq!(above(&[0, 1_000, 2_000, 900_000 + 2_001, 3600 * SECOND]), 22_000);
         assert_eq!(above(&[0, 3600 * SECOND, 3600 * SECOND]), 3600 * SECOND + 20_000, "a majority is ahead");

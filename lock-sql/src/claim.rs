@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_looks_while_the_lock_should_be_held_and_asks_now_and_then() {
+    fn a_waiter_looks_often_and_attempts_now_and_then() {
         let mut seen = Seen::default();
         let at = |millis| Instant::from_origin(Duration::from_millis(millis));
         let course = |seen: &Seen, millis| seen.course(at(millis));

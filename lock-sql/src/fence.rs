@@ -56,7 +56,7 @@ mod tests {
     use crate::{mysql, postgres, sqlite};
 
     #[test]
-    fn the_guides_transaction_is_a_part_of_a_program_that_is_tested() {
+    fn the_guides_transaction_is_tested_code() {
         let page = include_str!("../../docs/guide/fence.md");
         let program = include_str!("../../conformance/foreign/sql-fences/src/tokio_postgres.rs");
         let (_, behind) = page.split_once("```text\n").expect("it shows a transaction");

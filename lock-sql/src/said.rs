@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_said_has_no_words_of_sqlx_around_it() {
+    fn messages_have_no_text_of_sqlx() {
         let refused = SqlxError::Io(io::Error::other("connection refused"));
         let wrong = SqlxError::Configuration("invalid port number".into());
         assert_eq!(Said(&refused).to_string(), "connection refused");

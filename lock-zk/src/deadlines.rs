@@ -125,7 +125,7 @@ mod tests {
     /// The leader stands still right after heartbeat 1. When it goes on, it answers heartbeat 2, and ends the session a
     /// hundredth of a second later.
     #[test]
-    fn an_answer_within_a_tick_of_the_end_proves_nothing() {
+    fn an_answer_within_the_last_tick_proves_nothing() {
         let mut session = session();
         session.begin(at(1000));
         session.answered(at(1002));
@@ -139,7 +139,7 @@ mod tests {
 
     /// The server's clock ran faster for the whole life of the session, so the tick began earlier by that clock.
     #[test]
-    fn a_slow_clock_takes_no_late_answer_for_one_in_time() {
+    fn a_slow_clock_accepts_no_late_answer() {
         let mut session = Deadlines::new(at(0), TICK * 600, TICK);
         session.begin(at(30_000));
         session.answered(at(30_001));
@@ -153,14 +153,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_of_a_timeout_that_began_before() {
+    fn the_remaining_timeout_counts_from_an_earlier_start() {
         let (start, ends) = (at(1500), session().ends());
         assert_eq!(session().left_at(start), (ends.since(start), start.since(at(0))));
         assert_eq!(session().left_at(at(5000)), (Duration::ZERO, TIMEOUT));
     }
 
     #[test]
-    fn an_unanswered_heartbeat_is_still_the_one_before_the_next() {
+    fn an_unanswered_heartbeat_still_precedes_the_next() {
         let mut session = session();
         session.begin(at(1000));
         session.begin(at(2300));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn heartbeats_are_a_tick_apart_and_at_least_four_in_a_timeout() {
+    fn four_heartbeats_a_tick_apart_fit_a_timeout() {
         let mut session = session();
         session.begin(at(1000));
         assert_eq!((session.earliest(), session.due()), (at(1500), at(1500)));

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_shortest_ttl_is_four_ticks_of_whichever_is_longer() {
+    fn the_shortest_ttl_is_four_of_the_longer_ticks() {
         let millis = Duration::from_millis;
         let granted =
             |tick, shortest| Granted::new(millis(tick), millis(shortest), millis(40_000)).shortest_ttl();
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ttl_is_checked_again_when_the_bounds_are_known() {
+    fn a_ttl_is_rechecked_against_known_bounds() {
         let seconds = Duration::from_secs;
         let before = Granted::before_it_is_known(seconds(2));
         assert!(before.check_ttl(seconds(7)).is_err() && before.check_ttl(seconds(3600)).is_ok());

@@ -38,7 +38,7 @@ async fn options_reach_the_backend() -> onelock::Result<()> {
 
 #[cfg(feature = "memory")]
 #[test]
-fn a_program_without_async_opens_a_client_by_its_url() -> onelock::Result<()> {
+fn a_program_without_async_opens_by_url() -> onelock::Result<()> {
     let client = onelock::blocking_connect("memory://blocking")?;
     let lock = client.lock("a").build()?;
     let guard = lock.blocking_acquire()?;
@@ -50,7 +50,7 @@ fn a_program_without_async_opens_a_client_by_its_url() -> onelock::Result<()> {
 
 #[cfg(all(feature = "memory", feature = "sqlite"))]
 #[test]
-fn what_a_server_needs_once_is_read_from_its_url_alone() -> onelock::Result<()> {
+fn a_servers_setup_is_read_from_its_url_alone() -> onelock::Result<()> {
     assert_eq!(onelock::schema("memory://")?, "");
     let schema = onelock::schema("sqlite:///no/such/folder/locks.db")?;
     assert!(schema.contains("CREATE TABLE") && schema.contains("onelock_locks"), "{schema}");
@@ -60,7 +60,7 @@ fn what_a_server_needs_once_is_read_from_its_url_alone() -> onelock::Result<()> 
 
 #[cfg(feature = "sqlite")]
 #[tokio::test]
-async fn a_file_is_a_lock_for_all_that_open_it() -> onelock::Result<()> {
+async fn a_file_locks_for_all_its_openers() -> onelock::Result<()> {
     let folder = tempfile::tempdir().expect("the temporary folder is writable");
     let url = format!("sqlite://{}", folder.path().join("locks.db").display());
     let (client, other) = (onelock::connect(&url).await?, onelock::connect(&url).await?);
@@ -88,7 +88,7 @@ async fn a_server_that_is_not_there_is_unavailable() {
 }
 
 #[tokio::test]
-async fn a_backend_that_is_not_built_in_names_its_feature() {
+async fn a_missing_backend_names_its_feature() {
     for (feature, built_in) in [
         ("memory", cfg!(feature = "memory")),
         ("redis", cfg!(feature = "redis")),
@@ -127,7 +127,7 @@ async fn an_unknown_scheme_is_told_what_there_is() {
 }
 
 #[tokio::test]
-async fn an_unknown_scheme_is_told_what_is_built_in_and_which_feature_adds_the_rest() {
+async fn an_unknown_scheme_lists_schemes_and_features() {
     let error = refused("gopher://host").await;
     let (there_are, missing) =
         error.message().split_once("not built into this program: ").unwrap_or((error.message(), ""));
@@ -146,7 +146,7 @@ async fn an_unknown_scheme_is_told_what_is_built_in_and_which_feature_adds_the_r
 }
 
 #[tokio::test]
-async fn a_scheme_that_is_nearly_right_is_told_which_was_meant() {
+async fn a_misspelt_scheme_is_told_the_right_one() {
     for (url, meant) in [
         ("postgre://u:hunter2@h/d", "postgres://"),
         ("reddis://u:hunter2@h", "redis://"),

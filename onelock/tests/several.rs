@@ -16,8 +16,8 @@ type Test = (&'static str, fn());
 
 const TESTS: [Test; 3] = [
     ("all_or_none_whatever_the_servers_are", all_or_none_whatever_the_servers_are),
-    ("the_loss_of_one_is_told_whichever_server_lost_it", the_loss_of_one_is_told_whichever_server_lost_it),
-    ("a_wait_for_all_names_the_one_that_is_held", a_wait_for_all_names_the_one_that_is_held),
+    ("one_lost_lock_is_reported_from_any_server", one_lost_lock_is_reported_from_any_server),
+    ("a_wait_for_several_names_the_held_one", a_wait_for_several_names_the_held_one),
 ];
 
 fn main() -> ExitCode {
@@ -108,7 +108,7 @@ fn all_or_none_whatever_the_servers_are() {
 }
 
 // Proves: several
-fn the_loss_of_one_is_told_whichever_server_lost_it() {
+fn one_lost_lock_is_reported_from_any_server() {
     run(async {
         let servers = Servers::start("loss").await;
         for (other, lost) in servers.locks(1).into_iter().zip(0..) {
@@ -135,7 +135,7 @@ fn the_loss_of_one_is_told_whichever_server_lost_it() {
     });
 }
 
-fn a_wait_for_all_names_the_one_that_is_held() {
+fn a_wait_for_several_names_the_held_one() {
     run(async {
         let servers = Servers::start("wait").await;
         let all = MultiLock::new(servers.locks(0)).unwrap();

@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn all_are_run_the_longest_first_and_each_says_how_it_ended() {
+    fn the_longest_runs_first_and_each_reports_its_end() {
         let folder = std::env::temp_dir().join(format!("lock-xtask-beside-{}", std::process::id()));
         let all = vec![
             work("short", "echo short >&2; exit 3", Lane::Waits),

@@ -83,8 +83,8 @@ fn alone(steps: &mut Steps, package: &Package) {
     }
 }
 
-/// Checks that our crates depend on each other in the workspace's version. cargo builds with an older one as well, and would
-/// publish it.
+/// Checks that our crates depend on each other in the workspace's version. cargo builds with an older one as
+/// well, and would publish it.
 fn versions(packages: &[Package]) -> Result<(), String> {
     let workspace = read(&root().join("Cargo.toml"))?;
     let (_, ours) =
@@ -100,8 +100,8 @@ fn versions(packages: &[Package]) -> Result<(), String> {
     if wrong.is_empty() { Ok(()) } else { Err(format!("not {ours}:\n{}", wrong.join("\n"))) }
 }
 
-/// Checks that every backend runs the suite, and that users can turn it on in the facade and in the program. The program
-/// has no use for metrics.
+/// Checks that every backend runs the suite, and that users can turn it on in the facade and in the program.
+/// The program has no use for metrics.
 fn backends(packages: &[Package]) -> Result<(), String> {
     let manifest = |folder: &str| read(&root().join(folder).join("Cargo.toml"));
     let (facade, program) = (manifest("onelock")?, manifest(PROGRAM)?);
@@ -131,7 +131,7 @@ mod tests {
     use crate::workspace::packages;
 
     #[test]
-    fn our_crates_want_this_version_and_every_backend_is_offered() {
+    fn our_crates_want_this_version_with_every_backend() {
         let packages = packages().unwrap();
         versions(&packages).unwrap();
         backends(&packages).unwrap();

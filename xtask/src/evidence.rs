@@ -1,9 +1,10 @@
 //! `cargo xtask docs`: writes into the documents which tests prove each promise, guard against each class of bugs, and
 //! cause each fault.
 //!
-//! Each test says so itself. A case of the suite does in its line, `case!(name, promise = "one-holder", classes = [B9])`.
-//! Any other test has a comment above it, `// Proves: one-holder, B9`; above the first line of a file, the comment is
-//! about all tests of the file. The names are anchors of the documents: `<a id="one-holder"></a>`.
+//! Each test says so itself. A case of the suite does in its line, `case!(name, promise = "one-holder",
+//! classes = [B9])`. Any other test has a comment above it, `// Proves: one-holder, B9`; above the first line
+//! of a file, the comment is about all tests of the file. The names are anchors of the documents: `<a
+//! id="one-holder"></a>`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_is_about_the_test_below_or_the_whole_file() {
+    fn a_comment_covers_the_test_or_the_file() {
         let text = "// Proves: whole\n//! A file.\n\n    // Proves: one, B1\n    /// A fn that.\n    #[test]\n    fn a() {\n\
             // Proves: two\n(\n    \"a sentence\", b),\n";
         let said = of_others(text, &root().join("p/tests/x/main.rs"));

@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_built_to_its_end_of_these_sources_is_there() {
+    fn only_a_finished_build_of_these_sources_counts() {
         let folder = std::env::temp_dir().join(format!("lock-xtask-{}", std::process::id()));
         let built = |driver: &Driver, folder: &Path| build(driver, folder).is_ok() && driver.is_built(folder);
         let first = driver(&[("in/a", "one")], "cp in/a out");

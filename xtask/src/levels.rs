@@ -53,7 +53,8 @@ fn part_of(path: &Path) -> String {
     first.strip_suffix(".rs").unwrap_or(&first).to_owned()
 }
 
-/// Returns what a file imports of its crate: `acquisition` of `use crate::acquisition::{Life, Outcome};`. Tests don't count.
+/// Returns what a file imports of its crate: `acquisition` of `use crate::acquisition::{Life, Outcome};`.
+/// Tests don't count.
 fn imported(text: &str) -> BTreeSet<String> {
     let lines = text.lines().take_while(|line| *line != "#[cfg(test)]");
     let paths = lines.filter_map(|line| line.split_once("use crate::")).map(|(_, path)| path);
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_imported_is_read_of_the_lines_before_the_tests() {
+    fn imports_are_read_only_before_the_tests() {
         let text = "pub(crate) use crate::acquisition::{\n    Life,\n};\nuse crate::error::Error;\nuse super::x;\n\
             #[cfg(test)]\nmod tests {\n    use crate::clock::Time;\n}\n";
         assert_eq!(imported(text).into_iter().collect::<Vec<_>>(), ["acquisition", "error"]);

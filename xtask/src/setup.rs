@@ -227,7 +227,7 @@ mod tests {
     use super::{Job, Missing, Plan};
 
     #[test]
-    fn a_failed_job_is_missing_and_the_next_one_is_done() {
+    fn the_next_job_runs_after_a_failed_one() {
         let (told, done) = std::sync::mpsc::channel();
         let job = |name, work| Job { name, described: "make it".to_owned(), work };
         let plan = Plan {

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failed_step_is_kept_and_the_next_one_runs() {
+    fn the_next_step_runs_after_a_failed_one() {
         let mut steps = Steps::default();
         steps.step("bad", || command(&mut Command::new("there-is-no-such-program")));
         steps.step("good", || Ok(()));

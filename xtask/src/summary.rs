@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn cases_that_were_not_run_for_one_reason_have_one_line() {
+    fn cases_skipped_for_one_reason_share_a_line() {
         let cases = |place: &str, names: &[&str]| -> String {
             names.iter().map(|name| format!("not run\t{place}: m::{name}: no: way at all\n")).collect()
         };
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_has_one_line_however_much_wanted_it() {
+    fn a_missing_thing_has_one_line_for_all_users() {
         let notes = "not run\tconformance of mongodb: no mongod\nabsent\tmongodb: no mongod\nabsent\tmongodb: no mong\n\
                      not run\tmongodb: a::b: no mongod\nnot run\tredis: a::b: no way\nabsent\tkazoo: no python3\n";
         let mut summary = Summary::read(notes);

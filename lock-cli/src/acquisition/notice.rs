@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_wait_says_one_line_at_its_start_and_one_a_minute() -> Result<()> {
+    async fn a_wait_is_reported_at_once_and_every_minute() -> Result<()> {
         let (clock, server) = (Clock::tokio(), Memory::new());
         let client = async |label: &str| server.client_with(Options::default().label(label)).await;
         let (holder, waiter) = (client("the holder").await?, client("the waiter").await?);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_server_that_stays_away_is_told_once_a_minute() {
+    async fn an_absent_server_is_reported_once_a_minute() {
         let (clock, (lines, said)) = (Clock::tokio(), Lines::collected());
         let notice = Notice::Events(lines.clone());
         let mut outage = notice.of_outage(&clock);

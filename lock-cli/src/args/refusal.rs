@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_in_the_place_of_a_flag_is_told_where_it_goes() {
+    fn a_misplaced_word_is_told_where_it_goes() {
         let complaint = |args: &[&str]| {
             let args: Vec<String> = args.iter().map(ToString::to_string).collect();
             let error = Args::try_parse_from(["lock".to_owned()].iter().chain(&args)).unwrap_err();

@@ -110,8 +110,8 @@ fn of_environment(variable: Option<OsString>) -> Result<Option<String>, Failure>
     }
 }
 
-/// Returns the URL without what is around it in files of assignments, and in what was read from such a file by a program
-/// that is no shell: `export LOCK_URL="redis://host"`. None of it can begin or end a URL.
+/// Returns the URL without what is around it in files of assignments, and in what was read from such a file
+/// by a program that is no shell: `export LOCK_URL="redis://host"`. None of it can begin or end a URL.
 fn bare(url: &str) -> &str {
     let url = url.trim_start_matches('\u{feff}').trim();
     let url = url.strip_prefix("export ").unwrap_or(url).trim_start();
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_around_a_url_is_no_part_of_it() {
+    fn text_around_a_url_is_no_part_of_it() {
         for around in [
             "redis://h",
             "\u{feff}redis://h",

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_quoted_if_a_shell_would_change_it() {
+    fn a_word_that_a_shell_would_change_is_quoted() {
         assert_eq!(quoted("keeper.00ff.a"), "keeper.00ff.a");
         assert_eq!(quoted("/tmp/a b'c$(d)\ne"), "'/tmp/a b'\\''c$(d)\ne'");
     }

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_named_without_what_a_terminal_would_obey() {
+    fn a_process_name_has_no_terminal_controls() {
         assert_eq!(Found::new(7, b"sleep").to_string(), "process 7 (sleep)");
         assert_eq!(Found::new(7, b"a\x1b[2J").to_string(), "process 7 (a\\u{1b}[2J)");
         assert_eq!(Found::new(7, b"").to_string(), "process 7");

@@ -1,6 +1,7 @@
 //! The tie between a claim and its guard: what the claim tells, and what the guard asks for.
 //!
-//! It is one small allocation, because every held lock has one. A channel for each direction takes four times the memory.
+//! It is one small allocation, because every held lock has one. A channel for each direction takes four times
+//! the memory.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -95,8 +96,8 @@ impl Drop for ClaimEnd {
 impl Commands {
     /// Waits for the next order; `None` if the guard is gone. Cancel safe.
     ///
-    /// Counts against the budget of its task, as tokio's channels do: a task that takes and releases locks in memory all
-    /// the time must not keep others of its thread from running.
+    /// Counts against the budget of its task, as tokio's channels do: a task that takes and releases locks in
+    /// memory all the time must not keep others of its thread from running.
     pub(super) async fn next(&mut self) -> Option<Command> {
         cooperative(poll_fn(|context| self.poll_next(context))).await
     }
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn orders_come_in_their_order_and_then_the_end_of_the_guard() {
+    async fn commands_arrive_in_order_before_the_guards_end() {
         let claim_end = ClaimEnd::new(valid_until(1));
         let (mut commands, guard_end) = claim_end.ends();
         for _ in 0..2 {
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_order_wakes_the_claim_that_waits_and_so_does_the_end_of_the_guard() {
+    async fn commands_and_the_guards_end_wake_the_claim() {
         let claim_end = ClaimEnd::new(valid_until(1));
         let (mut commands, guard_end) = claim_end.ends();
         let claim =
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_wakes_the_task_that_has_polled_the_claim_last() {
+    fn a_command_wakes_the_claims_last_poller() {
         let claim_end = ClaimEnd::new(valid_until(1));
         let (mut commands, guard_end) = claim_end.ends();
         let wakes: [Arc<Wakes>; 3] = Default::default();
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_order_that_is_not_read_is_answered_with_the_end_of_its_channel() {
+    async fn an_unread_command_gets_its_channels_end() {
         let claim_end = ClaimEnd::new(valid_until(1));
         let (commands, guard_end) = claim_end.ends();
         let (asker, answer) = oneshot::channel();
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn the_guard_learns_what_the_claim_tells_and_that_it_is_gone() {
+    fn the_guard_learns_the_claims_report_and_its_end() {
         let claim_end = ClaimEnd::new(valid_until(1));
         let (_orders, guard_end) = claim_end.ends();
         let told = || Box::pin(guard_end.told());

@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_with_its_margin_is_certain_for_the_time_asked_for() {
+    fn a_lease_with_margin_is_certain_as_requested() {
         for valid_for in [ms(0), ms(1), ms(98), ms(3_000), ms(30_000), ms(24 * 3_600_000)] {
             assert!(less_margin(with_margin(valid_for), Duration::ZERO) >= valid_for, "{valid_for:?}");
         }

@@ -65,8 +65,8 @@ impl Clock {
     /// Returns the clock of tokio's runtimes, for tests: it stands still while `tokio::time::pause` is in effect, and
     /// moves on with the runtime's timers and with `tokio::time::advance`.
     ///
-    /// The backend `memory` has this clock already. It does not count the time in which the machine was suspended, so it
-    /// is not for a client of a server in another process.
+    /// The backend `memory` has this clock already. It does not count the time in which the machine was
+    /// suspended, so it is not for a client of a server in another process.
     ///
     /// ```
     /// # use lock_core as onelock;
@@ -156,8 +156,8 @@ impl Clock {
 
     /// Returns what `future` returns within `limit`; otherwise `None`. Then `future` has been dropped.
     ///
-    /// Meant for the time limit of a call. By a clock that is no client's, this may return later if the machine is suspended
-    /// in between.
+    /// Meant for the time limit of a call. By a clock that is no client's, this may return later if the
+    /// machine is suspended in between.
     ///
     /// # Cancel safety
     ///
@@ -257,7 +257,7 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(3600);
 
     #[tokio::test(start_paused = true)]
-    async fn tokios_clock_stands_still_and_moves_on_with_its_runtime() {
+    async fn tokios_clock_pauses_and_advances_with_its_runtime() {
         let clock = Clock::tokio();
         let begin = clock.now();
         assert_eq!(clock.now(), begin);
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_thread_without_a_runtime_sees_the_time_that_the_runtime_has_reached() {
+    async fn a_thread_outside_sees_the_runtimes_time() {
         let clock = Clock::tokio();
         let begin = clock.now();
         clock.sleep(HOUR).await;

@@ -73,7 +73,7 @@ mod tests {
     use crate::error::Effect;
 
     #[test]
-    fn only_a_server_that_was_not_asked_leaves_it_unknown() {
+    fn only_an_unasked_server_leaves_a_finding_unknown() {
         let level = |error: Error| Finding::of_failure("rights", &error).level;
         for effect in [Effect::NotApplied, Effect::Unknown] {
             assert_eq!(level(Error::unavailable(effect, "no answer")), Level::Unknown);

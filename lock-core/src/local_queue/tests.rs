@@ -44,7 +44,7 @@ async fn enter(queues: &Arc<LocalQueues>, name: &Name) -> Turn {
 }
 
 #[tokio::test]
-async fn nothing_is_kept_of_names_that_are_not_in_use() {
+async fn unused_names_leave_nothing_in_the_queue() {
     let time = ManualClock::default();
     let queues = queues_at(&time);
     for n in 0..1000 {
@@ -63,7 +63,7 @@ async fn nothing_is_kept_of_names_that_are_not_in_use() {
 }
 
 #[tokio::test]
-async fn nothing_is_kept_of_a_name_whose_last_waiter_gives_up() {
+async fn the_last_waiter_that_leaves_removes_the_name() {
     let (queues, name) = (queues(), Name::new("n").unwrap());
     let turn = enter(&queues, &name).await;
     let mut waiter = Box::pin(enter(&queues, &name));
@@ -132,7 +132,7 @@ async fn hand_off_budget(
 }
 
 #[tokio::test]
-async fn a_process_stands_back_after_its_row_if_others_wait() {
+async fn a_process_defers_after_its_budget_if_others_wait() {
     for (before, others, expected) in [
         (Before::Nothing, Some(true), MOST_IN_A_ROW),
         (Before::Nothing, Some(false), 20),
@@ -145,7 +145,7 @@ async fn a_process_stands_back_after_its_row_if_others_wait() {
 }
 
 #[tokio::test]
-async fn a_client_that_only_might_be_there_is_no_reason_to_stand_back() {
+async fn a_merely_possible_client_gets_no_deference() {
     let (queues, name) = (queues(), Name::new("n").unwrap());
     assert_eq!(hand_off_budget(&queues, &name, Before::Nothing, None).await, 20);
     assert_eq!(
@@ -180,7 +180,7 @@ async fn a_task_that_pauses_between_its_holds_owes_nothing() {
 
 /// Another client has the lock first, and waits for it when this one releases it.
 #[tokio::test]
-async fn a_task_comes_back_for_as_long_as_those_that_waited_are_awaited() {
+async fn a_task_returns_while_earlier_waiters_are_awaited() {
     let (time, name) = (ManualClock::default(), Name::new("n").unwrap());
     let queues = queues_at(&time);
     let comes_back = async |pause| {
@@ -199,8 +199,8 @@ async fn a_task_comes_back_for_as_long_as_those_that_waited_are_awaited() {
     assert_eq!(queues.names().queues.len(), 0, "and no longer");
 }
 
-/// Has one task after the other hold the lock, each of which has waited for the one before it, and has its turn late, because
-/// the machine is busy. Returns the turn of one more.
+/// Has one task after the other hold the lock, each of which has waited for the one before it, and has its
+/// turn late, because the machine is busy. Returns the turn of one more.
 async fn held_in_a_row(queues: &Arc<LocalQueues>, time: &ManualClock, name: &Name) -> Turn {
     let mut turn = enter(queues, name).await;
     for _ in 0..MOST_IN_A_ROW {
@@ -215,14 +215,14 @@ async fn held_in_a_row(queues: &Arc<LocalQueues>, time: &ManualClock, name: &Nam
 }
 
 #[tokio::test]
-async fn a_client_whose_tasks_wait_for_each_other_stands_back_however_busy_the_machine_is() {
+async fn a_client_of_dependent_tasks_defers_under_load() {
     let (time, name) = (ManualClock::default(), Name::new("n").unwrap());
     let queues = queues_at(&time);
     assert_eq!(held_in_a_row(&queues, &time, &name).await.turns_owed(), MOST_IN_A_ROW);
 }
 
 #[tokio::test]
-async fn nothing_is_kept_of_a_name_whose_last_waiter_came_late_and_wanted_nothing() {
+async fn a_late_last_waiter_leaves_no_name_behind() {
     let (time, name) = (ManualClock::default(), Name::new("n").unwrap());
     let queues = queues_at(&time);
     drop(held_in_a_row(&queues, &time, &name).await);

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_keeps_what_it_has_and_the_rest_stays() {
+    fn a_reader_keeps_its_info_and_updates_merge() {
         let current = CurrentInfo::new(info(), String::new());
         current.learn_server(Some("f00d"));
         let before = current.get();

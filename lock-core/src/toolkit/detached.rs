@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_that_hangs_is_cut_off_a_second_later() {
+    async fn a_hanging_call_is_cut_off_after_one_second() {
         let (call, done, cut) = call(Duration::from_secs(3600));
         let clock = Clock::system();
         assert!(detached(&clock, Duration::from_millis(100), call).await.is_err());

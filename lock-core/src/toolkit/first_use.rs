@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn after_an_error_or_a_drop_the_next_call_does_it() {
+    async fn the_next_call_redoes_a_failed_setup() {
         let first_use = FirstUse::new();
         let call = Call::begin(&Clock::system(), PATIENCE);
         let refused = first_use.ensure(&call, || async { Err(Error::rejected("not today")) }).await;
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_waits_for_another_no_longer_than_its_own_time() {
+    async fn a_call_waits_no_longer_than_its_limit() {
         let first_use = FirstUse::<u8>::new();
         let (clock, forever) = (Clock::system(), std::future::pending);
         let (long, short) = (Call::begin(&clock, PATIENCE * 10), Call::begin(&clock, PATIENCE));

@@ -83,8 +83,8 @@ impl QueuePosition {
         QueuePosition { heard, waiters }
     }
 
-    /// Returns which part of all waiters has waited for longer, in whole quarters. Of two that listen, the holder may be
-    /// one.
+    /// Returns which part of all waiters has waited for longer, in whole quarters. Of two that listen, the
+    /// holder may be one.
     pub fn quarters_in_front(self) -> u32 {
         match self.waiters {
             0..=2 => 0,
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wake_up_is_kept_until_a_listener_waits_for_it() {
+    fn a_notification_is_kept_until_a_listener_waits() {
         let hub = Hub::default();
         let (a, b) = (hub.listen(&name("a")), hub.listen(&name("b")));
         hub.wake("a");
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_learns_how_many_wait_from_what_the_last_owners_have_heard() {
+    fn a_claim_estimates_waiters_from_earlier_owners() {
         let (hub, name) = (Hub::default(), name("a"));
         let listening = hub.listen(&name);
         assert_eq!((listening.heard(), listening.standing()), (0, None));
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn one_listener_is_woken_and_one_that_leaves_passes_it_on() {
+    fn one_listener_is_woken_and_a_leaver_passes_on() {
         let hub = Hub::default();
         let (first, second) = (hub.listen(&name("a")), hub.listen(&name("a")));
         hub.wake("a");

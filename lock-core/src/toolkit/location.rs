@@ -139,8 +139,8 @@ impl Location {
         })
     }
 
-    /// Takes those of these parameters that are there, and returns them as the query of another URL: `a=1&b=2`, with `%`
-    /// escapes. Empty if there is none of them.
+    /// Takes those of these parameters that are there, and returns them as the query of another URL:
+    /// `a=1&b=2`, with `%` escapes. Empty if there is none of them.
     pub fn take_query(&mut self, names: &[&str]) -> String {
         let taken = names.iter().filter_map(|name| Some(format!("{name}={}", escape(&self.take(name)?))));
         taken.collect::<Vec<_>>().join("&")
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_a_piece_of_a_password_is_not_quoted() {
+    fn possible_password_pieces_are_not_quoted() {
         for url in [
             "redis://u:hun?ter2@h",
             "redis://u:hun/ter2@h",

@@ -88,8 +88,9 @@ impl ServerClock {
         Some(server_time.saturating_add(micros(passed + passed / 100)).saturating_add(1))
     }
 
-    /// Returns what the server's clock shows when a request arrives that is sent at `moment`, if the request takes as long
-    /// as the last answer and its question did. For a moment before the last question, returns what its answer told.
+    /// Returns what the server's clock shows when a request arrives that is sent at `moment`, if the request
+    /// takes as long as the last answer and its question did. For a moment before the last question, returns
+    /// what its answer told.
     ///
     /// This is an estimate, and no bound: it assumes that the two clocks run at the same rate.
     pub fn on_arrival(&self, moment: Instant) -> i64 {
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_is_never_beyond_the_call_though_our_clock_goes_too_fast_or_too_slow() {
+    fn a_drifting_clock_puts_no_deadline_beyond_the_call() {
         for idle in [Duration::ZERO, Duration::from_millis(1), PATIENCE, HOUR, HOUR * 24 * 365] {
             let ours = ManualClock::default();
             let server = ServerClock::new(SERVER_START, ours.now());
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_time_is_never_behind_though_our_clock_goes_too_fast_or_too_slow() {
+    fn a_drifting_clock_never_puts_the_latest_time_behind() {
         for (idle, takes) in
             [(Duration::ZERO, PATIENCE), (PATIENCE, Duration::from_millis(1)), (HOUR, PATIENCE)]
         {
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_time_is_of_the_last_answer_and_needs_its_question() {
+    fn the_latest_time_needs_the_last_answers_question() {
         let ours = ManualClock::default();
         let mut server = ServerClock::new(SERVER_START, ours.now());
         assert_eq!(server.latest_at(ours.now()), None, "it may have been asked for at any time before");
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_arrives_as_long_after_it_was_sent_as_the_last_one_took_there_and_back() {
+    fn a_requests_arrival_is_estimated_from_the_last_trip() {
         let ours = ManualClock::default();
         let mut server = ServerClock::new(SERVER_START, ours.now());
         assert_eq!(
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_was_over_before_the_answer_has_no_time_left() {
+    fn a_call_over_before_the_answer_has_no_time() {
         let ours = ManualClock::default();
         let call = ours.call();
         ours.advance(PATIENCE);
@@ -293,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_answer_counts_and_no_older_one_that_is_noted_after_it() {
+    fn the_newest_answer_beats_older_ones_noted_later() {
         let ours = ManualClock::default();
         let mut server = ServerClock::new(SERVER_START, ours.now());
         let before = ours.now();
@@ -311,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn it_has_gone_as_far_as_it_was_told_against_our_clock() {
+    fn the_server_clock_advances_against_our_clock() {
         let ours = ManualClock::default();
         let mut server = ServerClock::new(SERVER_START, ours.now());
         assert_eq!(server.drift(), Drift::default());
@@ -336,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_went_off_is_told_by_how_much() {
+    fn a_wrong_clock_is_reported_with_its_error() {
         let behind = Drift { over: Duration::from_secs(60), micros: -2_000_000 }.finding();
         assert!(behind.message.contains("has drifted 2 s behind ours within 60 s: "), "{}", behind.message);
         let ahead = Drift { over: Duration::from_secs(60), micros: 2_000_000 }.finding();

@@ -10,7 +10,7 @@ use crate::{TTL, lock};
 
 // Proves: wait-ends
 #[tokio::test(start_paused = true)]
-async fn a_waiter_behind_a_quiet_contender_is_told_that_the_lock_is_held() {
+async fn a_waiter_behind_a_quiet_contender_learns_the_holder() {
     let error = told_behind_a_quiet_contender(Shown::Holder(theirs())).await;
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
     assert!(error.to_string().contains("deploy@web-3"), "{error}");
@@ -20,14 +20,14 @@ async fn a_waiter_behind_a_quiet_contender_is_told_that_the_lock_is_held() {
 /// Votes that are split, or a release without a notification: that is contention too, although there is no holder to
 /// name.
 #[tokio::test(start_paused = true)]
-async fn a_waiter_behind_a_contender_and_no_holder_is_told_so() {
+async fn a_waiter_behind_a_contender_learns_of_no_holder() {
     let error = told_behind_a_quiet_contender(Shown::NoHolder).await;
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
     assert!(error.to_string().contains("another caller of this client was before this one"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_behind_a_quiet_contender_is_told_that_the_server_is_silent() {
+async fn a_waiter_behind_a_contender_learns_of_server_silence() {
     let error = told_behind_a_quiet_contender(Shown::NoAnswer).await;
     assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error:?}");
 }
@@ -35,7 +35,7 @@ async fn a_waiter_behind_a_quiet_contender_is_told_that_the_server_is_silent() {
 /// The server had no time to answer this caller, but it had answered the caller before it (found by simulation, seed
 /// 20781142305).
 #[tokio::test(start_paused = true)]
-async fn a_waiter_whose_turn_comes_as_its_wait_ends_is_told_the_holder() {
+async fn a_timeout_at_the_waiters_turn_names_the_holder() {
     let QuietContender { script, client, contender } = quiet_contender().await;
     *script.shown.lock().unwrap() = Shown::Holder(theirs());
     *script.attempts.lock().unwrap() = [unknown(ms(100))].into();
@@ -51,7 +51,7 @@ async fn a_waiter_whose_turn_comes_as_its_wait_ends_is_told_the_holder() {
 
 /// An answer that was long on its way describes the time before this caller came (found by simulation, seed 1008962).
 #[tokio::test(start_paused = true)]
-async fn an_old_answer_shows_no_holder_to_a_caller_that_came_later() {
+async fn an_old_answer_shows_later_callers_no_holder() {
     let script = Script::new([(ms(100), busy().1)], [held(TTL)], [released()]);
     let client = client(&script).await;
     let first = lock(&client);

@@ -57,14 +57,14 @@ async fn it_lets_one_that_waited_for_longer_pass() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_does_not_wait_where_it_would_not_hear_the_others() {
+async fn a_client_that_cannot_hear_others_does_not_wait() {
     let (script, client) = gave_way(Wakes::Polled, Fair::No).await;
     assert_eq!(comes_back(&script, &client).await, 0, "{:?}", script.log());
 }
 
 // Proves: even-turns
 #[tokio::test(start_paused = true)]
-async fn it_takes_its_place_at_once_where_the_server_keeps_a_queue() {
+async fn a_client_enters_a_server_queue_at_once() {
     let (script, client) = gave_way(Wakes::Pushed, Fair::PerProcess).await;
     assert_eq!(comes_back(&script, &client).await, 0, "{:?}", script.log());
 }

@@ -17,7 +17,7 @@ async fn it_looks_listens_and_looks_again_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attempt_that_listens_itself_is_not_repeated_until_something_changes() {
+async fn a_listening_attempt_is_repeated_only_after_a_change() {
     let listening = (ms(1), Ok(Attempt::Busy(Busy::queued().and_listens())));
     let script = Script::new([listening, granted(TTL)], [held(TTL)], [released()]);
     script.wakes.set(Wakes::Pushed).unwrap();
@@ -34,7 +34,7 @@ async fn an_attempt_that_listens_itself_is_not_repeated_until_something_changes(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_grant_that_arrives_too_late_is_asked_for_again() {
+async fn a_late_grant_is_attempted_again() {
     let (_, late) = granted(ms(400));
     let script = Script::new([(ms(500), late), granted(TTL)], [held(TTL)], [released()]);
     let client = client(&script).await;
@@ -46,7 +46,7 @@ async fn a_grant_that_arrives_too_late_is_asked_for_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_slower_than_the_lease_is_trouble_and_not_waited_for_in_vain() {
+async fn a_server_slower_than_the_lease_is_an_error() {
     let script = Script::new([(ms(60), granted(ms(50)).1)], [held(ms(50))], [released()]);
     let client = client(&script).await;
     let lock = client.lock("n").ttl(ms(50)).wait(ms(500)).build().unwrap();
@@ -61,7 +61,7 @@ async fn a_server_slower_than_the_lease_is_trouble_and_not_waited_for_in_vain() 
 
 // Proves: acquire-put-aside
 #[tokio::test(start_paused = true)]
-async fn an_acquire_that_is_put_aside_keeps_its_place_and_takes_nothing() {
+async fn an_unpolled_acquire_keeps_its_position_without_a_grant() {
     let script = Script::new([busy(), busy(), granted(TTL)], [held(TTL)], [released()]);
     let client = client(&script).await;
     let (aside, behind) = (lock(&client), lock(&client));

@@ -39,7 +39,7 @@ impl EventRecorder {
 const EXPIRED: [&str; 4] = ["asked", "granted", "lost: expired", "ended: expired"];
 
 #[tokio::test(start_paused = true)]
-async fn a_loss_that_only_the_clock_has_told_is_an_event() {
+async fn a_loss_found_by_the_clock_is_an_event() {
     let (script, recorder) =
         (Script::new([granted(TTL)], [held(TTL)], [released()]), EventRecorder::default());
     let client = recorder.client(&script).await;
@@ -51,7 +51,7 @@ async fn a_loss_that_only_the_clock_has_told_is_an_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_loss_that_a_renewal_a_release_or_a_drop_finds_is_an_event() {
+async fn a_loss_found_by_a_call_is_an_event() {
     for what in ["renew", "release", "drop"] {
         let (script, recorder) =
             (Script::new([granted(TTL)], [held(TTL)], [released()]), EventRecorder::default());
@@ -70,7 +70,7 @@ async fn a_loss_that_a_renewal_a_release_or_a_drop_finds_is_an_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_loss_is_an_event_when_its_guard_is_told_and_not_when_the_server_answers() {
+async fn a_loss_event_comes_with_the_guards_notification() {
     let (script, recorder) =
         (Script::new([granted(TTL)], [unknown(TTL * 3)], [released()]), EventRecorder::default());
     let client = recorder.client(&script).await;
@@ -86,7 +86,7 @@ async fn a_loss_is_an_event_when_its_guard_is_told_and_not_when_the_server_answe
 }
 
 #[test]
-fn the_end_of_the_runtime_answers_each_request_and_ends_each_grant() {
+fn the_runtimes_end_answers_requests_and_ends_grants() {
     let recorder = EventRecorder::default();
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
@@ -123,7 +123,7 @@ async fn an_observer_that_panics_ends_nothing() {
 
 // Proves: panic-of-driver
 #[tokio::test(start_paused = true)]
-async fn what_a_panic_of_the_driver_leaves_behind_is_given_back() {
+async fn a_lock_left_by_a_drivers_panic_is_released() {
     for (call, outcome) in [
         ("attempt", ["asked", "not granted: error"].as_slice()),
         ("renew", &["asked", "granted", "lost: runtime_ended", "ended: expired"]),
@@ -159,7 +159,7 @@ async fn what_a_panic_of_the_driver_leaves_behind_is_given_back() {
 // Proves: panic-with-guard
 /// The holder's work can't be dropped, as in a blocking section.
 #[tokio::test(start_paused = true)]
-async fn what_a_panic_took_from_a_guard_is_given_back_when_that_goes_or_at_its_deadline() {
+async fn a_panicked_lock_is_released_at_drop_or_deadline() {
     for call in ["renew", "watch"] {
         for guard_goes in ["dropped", "released", "at its deadline"] {
             let script = Script::new([granted(TTL)], [held(TTL)], [released()]);

@@ -21,7 +21,7 @@ fn kept(client: &Client) -> LockBuilder {
 
 // Proves: min-hold
 #[tokio::test(start_paused = true)]
-async fn a_grant_whose_caller_has_gone_is_given_back_at_once() {
+async fn a_grant_without_its_caller_is_released_at_once() {
     for reentrant in [false, true] {
         let (script, client) = slow_to_grant().await;
         let lock = if reentrant { kept(&client).reentrant(&Reentrant::new()) } else { kept(&client) };
@@ -35,7 +35,7 @@ async fn a_grant_whose_caller_has_gone_is_given_back_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_grant_that_comes_after_the_wait_is_given_back_at_once() {
+async fn a_grant_after_the_wait_is_released_at_once() {
     let script = Script::new([(ms(400), granted(TTL).1)], [held(TTL)], [released()]);
     let client = client(&script).await;
     let error = kept(&client).wait(ms(150)).build().unwrap().acquire().await.unwrap_err();
@@ -46,7 +46,7 @@ async fn a_grant_that_comes_after_the_wait_is_given_back_at_once() {
 
 /// The answer is on its way to a caller that is never polled again.
 #[tokio::test(start_paused = true)]
-async fn a_grant_whose_answer_no_caller_has_taken_is_given_back_at_once() {
+async fn a_grant_not_taken_is_released_at_once() {
     let (script, client) = slow_to_grant().await;
     let lock = kept(&client).build().unwrap();
     let mut aside = Box::pin(lock.acquire());
@@ -58,7 +58,7 @@ async fn a_grant_whose_answer_no_caller_has_taken_is_given_back_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_was_handed_over_is_held_for_so_long() {
+async fn a_handed_over_lock_is_held_for_min_hold() {
     for (try_it, reentrant) in [(false, false), (true, false), (false, true), (true, true)] {
         let (script, client) = slow_to_grant().await;
         let owner = Reentrant::new();
@@ -76,7 +76,7 @@ async fn one_that_was_handed_over_is_held_for_so_long() {
 
 /// Without `min_hold` nothing has changed.
 #[tokio::test(start_paused = true)]
-async fn a_lock_without_a_shortest_hold_goes_with_its_guard() {
+async fn a_lock_without_min_hold_ends_with_its_guard() {
     let (script, client) = slow_to_grant().await;
     assert_eq!(lock(&client).acquire().await.unwrap().release().await, Ending::Released);
     assert_eq!(script.times_of("release"), [100]);

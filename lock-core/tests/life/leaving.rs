@@ -25,7 +25,7 @@ async fn a_guard_that_is_dropped_is_released_at_once() {
 // Proves: release-repeated
 /// Soon at first, and less and less often.
 #[tokio::test(start_paused = true)]
-async fn a_release_that_is_not_answered_is_repeated_after_a_pause_that_grows() {
+async fn an_unanswered_release_is_retried_with_backoff() {
     let unanswered = || unknown(ms(200));
     let script =
         Script::new([granted(TTL)], [held(TTL)], [unanswered(), unanswered(), unanswered(), released()]);
@@ -40,7 +40,7 @@ async fn a_release_that_is_not_answered_is_repeated_after_a_pause_that_grows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attempt_of_unknown_outcome_is_released_at_once_and_after_its_patience() {
+async fn an_unknown_attempt_is_released_now_and_after_patience() {
     let script = Script::new([unknown(PATIENCE / 2)], [held(TTL)], [released()]);
     let client = client(&script).await;
     let error = lock(&client).try_acquire().await.unwrap_err();
@@ -51,7 +51,7 @@ async fn an_attempt_of_unknown_outcome_is_released_at_once_and_after_its_patienc
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_does_not_settle_an_earlier_attempt_that_is_on_its_way() {
+async fn an_answer_settles_no_earlier_attempt_in_flight() {
     let script = Script::new([unknown(ms(900)), busy()], [held(TTL)], [released()]);
     let client = client(&script).await;
     let waiting = tokio::spawn({
@@ -66,7 +66,7 @@ async fn an_answer_does_not_settle_an_earlier_attempt_that_is_on_its_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_grant_does_not_settle_an_earlier_attempt_that_is_on_its_way() {
+async fn a_grant_settles_no_earlier_attempt_in_flight() {
     let script = Script::new([unknown(ms(100)), granted(TTL)], [held(TTL)], [released()]);
     let client = client(&script).await;
     assert_eq!(acquired(&client).await.release().await, Ending::Released);
@@ -86,7 +86,7 @@ async fn a_refused_attempt_leaves_nothing_to_release() {
 
 // Proves: release
 #[tokio::test(start_paused = true)]
-async fn a_release_waits_for_a_dead_server_until_the_lease_has_ended_and_goes_on_behind() {
+async fn a_release_to_a_dead_server_outlasts_the_lease() {
     let script = Script::new([granted(TTL)], [held(TTL)], [unknown(PATIENCE)]);
     let client = client(&script).await;
     let guard = acquired(&client).await;
@@ -101,7 +101,7 @@ async fn a_release_waits_for_a_dead_server_until_the_lease_has_ended_and_goes_on
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_that_is_not_answered_ends_when_nothing_can_be_left() {
+async fn an_unanswered_release_ends_when_nothing_remains() {
     let script = Script::new([granted(TTL)], [held(TTL)], [unknown(PATIENCE)]);
     let client = client(&script).await;
     drop(acquired(&client).await);

@@ -27,7 +27,7 @@ async fn nothing_follows(script: &Script, client: &Client) {
 
 // Proves: leave
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_is_left_is_neither_renewed_nor_released() {
+async fn a_left_lock_is_neither_renewed_nor_released() {
     let script = script(7);
     let client = client(&script).await;
     let guard = lock(&client).acquire().await.unwrap();
@@ -40,7 +40,7 @@ async fn a_lock_that_is_left_is_neither_renewed_nor_released() {
 // Proves: leave
 /// An attempt that came to the server after the release of the other process would take the lock for a whole ttl.
 #[tokio::test(start_paused = true)]
-async fn an_attempt_on_its_way_is_outlasted_before_it_is_left() {
+async fn a_client_outlasts_an_attempt_before_leaving_it() {
     let script = script(7);
     *script.attempts.lock().unwrap() = [unknown(ms(100)), granted(TTL)].into();
     let client = client(&script).await;

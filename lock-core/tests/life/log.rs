@@ -21,8 +21,8 @@ const TTL: Duration = Duration::from_secs(30);
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<BTreeMap<(Level, String), usize>>>);
 
-/// While there is one subscriber, `tracing` asks only the thread that comes first to an event whether it wants the event
-/// at all. Other tests, on threads without a subscriber, don't.
+/// While there is one subscriber, `tracing` asks only the thread that comes first to an event whether it
+/// wants the event at all. Other tests, on threads without a subscriber, don't.
 static EVERY_EVENT: LazyLock<[Dispatch; 2]> =
     LazyLock::new(|| [Dispatch::new(Log::default()), Dispatch::new(Log::default())]);
 
@@ -90,7 +90,7 @@ async fn acquired(client: &Client, locks: usize) -> Vec<Guard> {
 
 /// The server dies while fifty locks are held, and is dead until their leases have ended.
 #[tokio::test(start_paused = true)]
-async fn a_dead_server_is_one_line_for_a_connection_however_many_locks_are_held() {
+async fn a_dead_server_is_one_line_per_connection() {
     let (log, _recorded) = Log::record();
     let script = Script::new([granted(TTL)], [unknown(ms(5000))], [unknown(ms(5000))]);
     script.watches.lock().unwrap().push_back(unknown(ms(5000)));
@@ -108,7 +108,7 @@ async fn a_dead_server_is_one_line_for_a_connection_however_many_locks_are_held(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_answers_again_is_said_to_and_its_next_outage_is_news() {
+async fn a_recovered_server_is_logged_and_outages_again() {
     let (log, _recorded) = Log::record();
     let renewals = [unknown(ms(1000)), held(TTL), held(TTL), unknown(ms(1000)), held(TTL)];
     let script = Script::new([granted(TTL)], renewals, [released()]);

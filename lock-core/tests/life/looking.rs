@@ -41,7 +41,7 @@ fn assert_looked_within_an_eighth(looks: &[u64]) {
 
 // Proves: looks-by-itself
 #[tokio::test(start_paused = true)]
-async fn without_wake_ups_it_looks_within_an_eighth_of_its_wait() {
+async fn a_polling_waiter_looks_within_an_eighth_of_wait() {
     let script = Script::new([busy()], [held(TTL)], [released()]);
     let waiting = waits(&client(&script).await);
     pass(ms(20_000)).await;
@@ -51,7 +51,7 @@ async fn without_wake_ups_it_looks_within_an_eighth_of_its_wait() {
 
 /// Another library's holder, on a server that pushes the releases of this one.
 #[tokio::test(start_paused = true)]
-async fn behind_a_holder_that_tells_no_waiter_it_looks_as_often_and_is_woken_all_the_same() {
+async fn a_waiter_behind_a_silent_holder_polls_and_wakes() {
     let (script, client) = pushing((ms(1), Ok(Attempt::Busy(Busy::default().and_untold())))).await;
     let waiting = waits(&client);
     pass(ms(20_000)).await;
@@ -71,7 +71,7 @@ async fn behind_a_holder_that_tells_no_waiter_it_looks_as_often_and_is_woken_all
 
 // Proves: looks-by-itself
 #[tokio::test(start_paused = true)]
-async fn it_looks_a_moment_after_the_end_of_the_lease_that_it_was_shown() {
+async fn a_waiter_looks_shortly_after_the_shown_lease_end() {
     for _ in 0..6 {
         let (script, client) = pushing(busy_with("deploy@web-3", ms(60_000), ms(2000))).await;
         let waiting = waits(&client);

@@ -49,7 +49,7 @@ async fn nothing_follows(script: &Script, client: &Client) {
 
 // Proves: slot-kept
 #[tokio::test(start_paused = true)]
-async fn done_work_keeps_its_lock_to_the_slots_end_and_leaves_it() {
+async fn completed_work_keeps_its_lock_to_slot_end() {
     let script = script([held(TTL)]);
     let client = client(&script).await;
     let guard = begun(&client).await;
@@ -76,7 +76,7 @@ async fn the_offset_moves_the_slots_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_tells_no_time_is_asked_for_nothing_else() {
+async fn a_server_without_time_gets_no_other_request() {
     let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
     let client = client(&script).await;
     let lock = periodic(&client);
@@ -86,7 +86,7 @@ async fn a_server_that_tells_no_time_is_asked_for_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_whose_slot_is_not_known_is_given_back() {
+async fn a_lock_of_an_unknown_slot_is_released() {
     let script = script([held(TTL)]);
     *script.times.lock().unwrap() = [(ms(1), Ok(AHEAD)), unknown(ms(100)), (ms(1), Ok(AHEAD))].into();
     let client = client(&script).await;
@@ -154,7 +154,7 @@ async fn a_completion_whose_caller_has_gone_goes_on() {
 
 // Proves: slot-without-answer
 #[tokio::test(start_paused = true)]
-async fn a_completion_without_an_answer_is_asked_for_again_and_never_released() {
+async fn an_unanswered_completion_is_retried_and_never_released() {
     let script = script([unknown(ms(100)), held(TTL)]);
     let client = client(&script).await;
     assert_eq!(begun(&client).await.complete().await, Completion::Kept);
@@ -172,7 +172,7 @@ async fn a_completion_without_an_answer_is_asked_for_again_and_never_released() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_that_was_done_without_the_lock_is_an_error() {
+async fn completing_work_without_the_lock_is_an_error() {
     let script = script([(ms(1), Ok(Renewal::Lost(LossReason::Taken)))]);
     let client = client(&script).await;
     let error = periodic(&client).run(async |_| Ok::<_, ()>(())).await.unwrap_err();
@@ -183,7 +183,7 @@ async fn work_that_was_done_without_the_lock_is_an_error() {
 
 // Proves: slot-near-its-end
 #[tokio::test(start_paused = true)]
-async fn near_the_slots_end_it_waits_for_that_end_and_releases() {
+async fn a_completion_near_slot_end_waits_and_releases() {
     let script = script([held(TTL)]);
     let client = client(&script).await;
     let guard = begun(&client).await;

@@ -33,7 +33,7 @@ async fn the_last_one_out_releases_and_the_others_renew() {
 
 // Proves: entering-is-free
 #[tokio::test(start_paused = true)]
-async fn a_client_that_shuts_down_lets_its_holders_enter_again() {
+async fn a_client_shutting_down_lets_holders_reenter() {
     let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
     let (client, owner) = (client(&script).await, Reentrant::new());
     let outer = entered(&client, &owner).await;
@@ -63,7 +63,7 @@ async fn many_that_go_at_once_renew_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_partial_release_with_a_dead_server_says_whether_the_lock_is_held() {
+async fn a_partial_release_without_server_reports_the_hold() {
     let script = Script::new([granted(TTL)], [unknown(PATIENCE)], [released()]);
     let (client, owner) = (client(&script).await, Reentrant::new());
     let (outer, inner) = (entered(&client, &owner).await, entered(&client, &owner).await);
@@ -98,7 +98,7 @@ async fn guards_that_go_in_the_same_moment_release_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_waits_enters_with_the_one_that_was_granted() {
+async fn a_waiting_task_enters_with_the_granted_one() {
     let script = Script::new([busy(), busy(), granted(TTL)], [held(TTL)], [released()]);
     let (client, owner) = (client(&script).await, Reentrant::new());
     let waiting = tokio::spawn({

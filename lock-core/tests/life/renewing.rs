@@ -8,7 +8,7 @@ use crate::{TTL, acquired, lost};
 
 // Proves: ttl
 #[tokio::test(start_paused = true)]
-async fn it_is_renewed_at_a_third_of_what_is_left() {
+async fn renewal_comes_at_a_third_of_the_remaining_lease() {
     let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
     let client = client(&script).await;
     let guard = acquired(&client).await;
@@ -23,7 +23,7 @@ async fn it_is_renewed_at_a_third_of_what_is_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn renewals_that_fail_are_repeated_until_the_deadline_and_then_it_is_lost() {
+async fn failing_renewals_repeat_until_the_deadline_loses_it() {
     let script = Script::new([granted(TTL)], [unknown(ms(50))], [released()]);
     let client = client(&script).await;
     let guard = acquired(&client).await;
@@ -49,7 +49,7 @@ async fn one_answered_renewal_is_enough() {
 
 /// A caller's patience is that of one call. It does not have to wait for the call before it as well.
 #[tokio::test(start_paused = true)]
-async fn a_renewal_by_hand_takes_the_failure_of_the_one_under_way_for_its_answer() {
+async fn a_manual_renewal_shares_the_pending_ones_failure() {
     let script = Script::new([granted(TTL)], [unknown(ms(300)), held(TTL)], [released()]);
     let client = client(&script).await;
     let guard = acquired(&client).await;

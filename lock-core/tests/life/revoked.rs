@@ -23,7 +23,7 @@ async fn watching(watched: Watched) -> (std::sync::Arc<Script>, Client) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_is_held_for_a_moment_is_watched_once_and_looked_at() {
+async fn a_held_lock_is_watched_once_and_looked_at() {
     let (script, client) = watching(Watched::FromNowOn).await;
     let guard = acquired(&client).await;
     pass(ms(500)).await;
@@ -37,7 +37,7 @@ async fn a_lock_that_is_held_for_a_moment_is_watched_once_and_looked_at() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_watched_since_its_grant_is_not_looked_at() {
+async fn a_lock_watched_since_grant_is_not_looked_at() {
     let (script, client) = watching(Watched::SinceTheGrant).await;
     let _guard = acquired(&client).await;
     pass(ms(500)).await;
@@ -59,7 +59,7 @@ async fn a_look_leaves_the_renewals_where_they_were() {
 
 // Proves: revoke-looks
 #[tokio::test(start_paused = true)]
-async fn a_look_that_fails_is_repeated_until_it_is_answered() {
+async fn a_failed_look_is_repeated_until_answered() {
     for (renewed, told) in [(true, false), (false, false), (false, true)] {
         let lost_at_last =
             [unknown(ms(50)), unknown(ms(50)), (ms(1), Ok(Renewal::Lost(LossReason::Revoked)))];
@@ -94,7 +94,7 @@ async fn a_look_that_is_answered_is_not_repeated() {
 
 /// The process did not run for a moment. It learns of the change when it is about to ask for the watch.
 #[tokio::test(start_paused = true)]
-async fn what_the_server_tells_while_the_watch_is_due_is_looked_at() {
+async fn a_notification_while_watching_causes_a_look() {
     for watch in [(ms(1), Ok(Watched::SinceTheGrant)), unknown(ms(50))] {
         let lost_at_once = [(ms(1), Ok(Renewal::Lost(LossReason::Revoked)))];
         let script = Script::new([granted(TTL)], lost_at_once, [released()]);
@@ -111,7 +111,7 @@ async fn what_the_server_tells_while_the_watch_is_due_is_looked_at() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_is_given_back_soon_is_not_watched() {
+async fn a_briefly_held_lock_is_not_watched() {
     let (script, client) = watching(Watched::FromNowOn).await;
     let guard = acquired(&client).await;
     pass(ms(190)).await;
@@ -120,7 +120,7 @@ async fn a_lock_that_is_given_back_soon_is_not_watched() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_takes_its_time_delays_no_renewal_and_no_release() {
+async fn a_slow_watch_delays_neither_renewal_nor_release() {
     let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
     script.watches.lock().unwrap().push_back((TTL * 10, Ok(Watched::FromNowOn)));
     let client = client(&script).await;
@@ -147,7 +147,7 @@ async fn a_watch_that_fails_is_asked_for_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_revoked_is_given_back_when_its_guard_goes_and_not_when_that_is_told() {
+async fn a_revoked_lock_is_released_when_its_guard_goes() {
     // Of a session that was given up something may be left, too.
     for (cause, drops) in
         [(LossReason::Revoked, true), (LossReason::Revoked, false), (LossReason::Session, true)]
@@ -169,7 +169,7 @@ async fn what_was_revoked_is_given_back_when_its_guard_goes_and_not_when_that_is
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_revoked_from_a_guard_that_stays_is_not_given_back_before_its_deadline() {
+async fn a_guard_that_stays_keeps_revoked_until_deadline() {
     let script = revoked_later();
     let client = client(&script).await;
     let guard = acquired(&client).await;
@@ -186,7 +186,7 @@ async fn what_was_revoked_from_a_guard_that_stays_is_not_given_back_before_its_d
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_task_of_the_process_queues_for_what_was_revoked_at_once() {
+async fn the_next_task_queues_at_once_after_a_revoke() {
     let script = revoked_later();
     let client = client(&script).await;
     let guard = acquired(&client).await;

@@ -26,7 +26,7 @@ async fn acquired(locks: &MultiLock) -> Option<Result<MultiGuard>> {
 
 // Proves: several-all-or-none
 #[tokio::test(start_paused = true)]
-async fn a_wait_for_all_is_one_wait_and_ends_in_time() {
+async fn a_wait_for_several_ends_in_time() {
     let ((_, a), (_, b)) = (server((ms(80), granted(TTL).1)).await, server(busy()).await);
     let error = both(a.lock("a").ttl(TTL), b.lock("b").ttl(TTL)).wait(ms(300)).acquire().await.unwrap_err();
     assert_eq!((error.kind(), error.name().unwrap().as_str()), (ErrorKind::Timeout, "b"), "{error:?}");
@@ -35,7 +35,7 @@ async fn a_wait_for_all_is_one_wait_and_ends_in_time() {
 
 // Proves: several-all-or-none
 #[tokio::test(start_paused = true)]
-async fn a_caller_that_does_not_get_all_keeps_none_for_its_min_hold() {
+async fn a_caller_without_all_locks_keeps_none() {
     for what in ["try", "wait", "drop"] {
         let ((script, a), (_, b)) = (server(granted(TTL)).await, server(busy()).await);
         let locks = both(a.lock("a").ttl(TTL).min_hold(ms(5000)), b.lock("b").ttl(TTL));
@@ -54,7 +54,7 @@ async fn a_caller_that_does_not_get_all_keeps_none_for_its_min_hold() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_caller_that_gets_all_keeps_each_for_its_min_hold() {
+async fn a_caller_with_all_locks_keeps_each_min_hold() {
     for try_it in [true, false] {
         let ((script, a), (other, b)) = (server(granted(TTL)).await, server(granted(TTL)).await);
         let locks = both(a.lock("a").ttl(TTL).min_hold(ms(5000)), b.lock("b").ttl(TTL));
@@ -70,7 +70,7 @@ async fn a_caller_that_gets_all_keeps_each_for_its_min_hold() {
 // Proves: several-lost-meanwhile
 /// The first lock's lease is over before the second lock's server has answered.
 #[tokio::test(start_paused = true)]
-async fn a_first_lock_that_is_always_lost_does_not_outlast_the_wait() {
+async fn a_first_lock_always_lost_respects_the_wait() {
     for wait in [ms(0), ms(500)] {
         let ((script, a), (_, b)) = (server(granted(ms(20))).await, server((ms(100), busy().1)).await);
         let locks = both(a.lock("a").ttl(ms(20)).fixed_lease(), b.lock("b").ttl(TTL)).wait(wait);
@@ -85,7 +85,7 @@ async fn a_first_lock_that_is_always_lost_does_not_outlast_the_wait() {
 
 // Proves: several-lost-meanwhile
 #[tokio::test(start_paused = true)]
-async fn a_wait_without_a_limit_asks_less_and_less_often() {
+async fn an_unlimited_wait_attempts_with_growing_backoff() {
     let ((script, a), (_, b)) = (server(granted(ms(20))).await, server((ms(100), busy().1)).await);
     let locks = both(a.lock("a").ttl(ms(20)).fixed_lease(), b.lock("b").ttl(TTL));
     assert!(acquired(&locks).await.is_none());
@@ -105,7 +105,7 @@ async fn one_of_two_at_risk(fixed: bool) -> (Client, MultiGuard) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_risk_of_one_is_told_with_its_name_before_it_is_lost() {
+async fn the_risk_of_one_lock_is_named_before_loss() {
     for (before, fixed) in [(ms(500), true), (ms(500), false), (ms(1400), false), (ms(0), false)] {
         let (b, guard) = one_of_two_at_risk(fixed).await;
         let deadline = b.clock().now() + guard.guards()[1].valid_for();
@@ -131,7 +131,7 @@ async fn none_is_at_risk_while_all_are_renewed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_risk_of_a_lost_lock_is_told_at_once() {
+async fn the_risk_of_lost_locks_is_reported_at_once() {
     let (_, a) = server(granted(TTL)).await;
     let script = Script::new([granted(TTL)], [(ms(1), Ok(Renewal::Lost(LossReason::Gone)))], [released()]);
     let b = client(&script).await;

@@ -8,7 +8,7 @@ use crate::{TTL, acquired, lost};
 // Proves: suspend
 /// The suspend comes at every phase of the watch's rounds.
 #[test]
-fn a_suspend_is_noticed_in_every_phase_of_the_watch() {
+fn a_suspend_is_noticed_in_every_watch_phase() {
     for phase in (0..3000).step_by(30) {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
@@ -30,7 +30,7 @@ fn a_suspend_is_noticed_in_every_phase_of_the_watch() {
 // Proves: suspend
 /// At every phase of the watch's rounds, which take a tenth of the shortest ttl in use.
 #[tokio::test(start_paused = true)]
-async fn a_suspend_is_noticed_within_a_tenth_of_the_ttl() {
+async fn a_suspend_is_noticed_within_a_tenth_ttl() {
     for phase in (0..600).step_by(20) {
         let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
         let client = client(&script).await;

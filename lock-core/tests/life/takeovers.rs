@@ -88,7 +88,7 @@ async fn what_is_not_held_is_released_and_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_can_not_after_all_is_asked_twice() {
+async fn a_server_without_takeover_gets_two_requests() {
     let unsupported = Err(Error::unsupported("no"));
     let (script, client) = server([(ms(1), unsupported)]).await;
     script.panics_in("nothing");
@@ -183,7 +183,7 @@ async fn a_row_of_hand_overs_is_bounded() {
 // Proves: even-turns
 /// A row of others ends in one wake-up, as its own did. So it owes nothing after that one.
 #[tokio::test(start_paused = true)]
-async fn a_client_that_has_let_a_row_of_others_pass_asks_at_its_end() {
+async fn a_client_that_let_others_pass_attempts_afterwards() {
     let others = Some(true);
     let released = (ms(1), Ok(Release::Released { others }));
     let script = Script::new([granted(TTL), busy(), granted(TTL)], [held(TTL)], [released]);
@@ -234,7 +234,7 @@ async fn a_lock_once_per_period_is_not_handed_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_during_the_request_leaves_the_turn_to_the_next_task() {
+async fn a_panicking_takeover_leaves_the_next_task_its_turn() {
     let (script, client) = server([succeeded(TTL, None)]).await;
     let first = acquired(&client).await;
     let waiting = waiter(&client).await;
@@ -250,7 +250,7 @@ async fn a_panic_during_the_request_leaves_the_turn_to_the_next_task() {
 
 /// The answer comes when the lease that it grants is over: the lock is asked for again, and is released in the end.
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_comes_too_late_is_not_relied_on() {
+async fn a_late_takeover_answer_is_not_relied_on() {
     let late = Grant::new(FencingToken::new(8).unwrap(), ms(50));
     let answer = Ok(Takeover::Granted { grant: late, others: None });
     let (script, client) = server([(ms(100), answer)]).await;
@@ -298,7 +298,7 @@ async fn an_attempt_of_unknown_outcome_is_not_handed_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_hand_over_is_an_error_of_the_one_that_waits() {
+async fn a_refused_takeover_is_the_waiters_error() {
     let refused = Err(Error::rejected("not this user"));
     let (script, client) = server([(ms(1), refused)]).await;
     let first = acquired(&client).await;

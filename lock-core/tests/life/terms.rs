@@ -23,7 +23,7 @@ async fn a_fixed_lease_is_looked_at_but_not_prolonged() {
 /// The server may have a longer lease for it: its clock was set back, a session lives on, or a repeated attempt
 /// prolonged it.
 #[tokio::test(start_paused = true)]
-async fn a_fixed_lease_ends_at_its_time_whatever_the_server_has() {
+async fn a_fixed_lease_ends_despite_the_servers_lease() {
     let script = Script::new([busy(), busy(), granted(TTL * 2)], [held(TTL)], [released()]);
     let client = client(&script).await;
     let guard = client.lock("n").ttl(TTL).fixed_lease().build().unwrap().acquire().await.unwrap();
@@ -89,7 +89,7 @@ async fn a_release_is_answered_when_min_hold_is_over() {
 // Proves: min-hold
 /// When `run` returns, nothing is left to a runtime that may end.
 #[tokio::test(start_paused = true)]
-async fn run_answers_when_min_hold_is_over_and_the_lock_given_back() {
+async fn run_returns_after_min_hold_and_release() {
     let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
     let client = client(&script).await;
     let lock = client.lock("n").ttl(TTL).min_hold(ms(5000)).build().unwrap();
@@ -105,7 +105,7 @@ async fn run_answers_when_min_hold_is_over_and_the_lock_given_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fixed_lease_that_ends_before_min_hold_is_invalid() {
+async fn a_fixed_lease_shorter_than_min_hold_is_invalid() {
     let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
     let client = client(&script).await;
     let lock = || client.lock("n").ttl(TTL).fixed_lease();
@@ -121,7 +121,7 @@ async fn a_fixed_lease_that_ends_before_min_hold_is_invalid() {
 
 // Proves: refused-terms
 #[tokio::test(start_paused = true)]
-async fn of_a_session_that_was_proven_a_while_ago_min_hold_may_ask_for_less() {
+async fn an_older_session_proof_limits_min_hold() {
     // Half of the ttl is left when the lock is granted.
     let script = Script::new([granted_of_old(TTL / 2, TTL / 2)], [held(TTL)], [released()]);
     script.lease.set(Lease::Session).unwrap();

@@ -19,7 +19,7 @@ fn n() -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_life_is_told_from_the_asking_to_the_end() {
+async fn events_tell_an_acquisition_from_request_to_end() {
     let script =
         Script::new([busy(), (ms(4), granted(TTL).1)], [(ms(3), held(TTL).1)], [(ms(2), released().1)]);
     let recorder = EventRecorder::default();
@@ -42,7 +42,7 @@ async fn a_life_is_told_from_the_asking_to_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_is_not_granted_is_told_with_its_reason_and_wait() {
+async fn a_refused_request_event_has_reason_and_wait() {
     for (what, first, why, waited) in [
         ("looks and finds it held", (ms(7), busy().1), Refusal::Busy, ms(7)),
         ("looks and is not answered", unknown(ms(40)), Refusal::Error, ms(40)),
@@ -94,7 +94,7 @@ async fn a_waiter_behind_another_task_is_told_of_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_cause_of_a_loss_is_told_with_what_was_lost() {
+async fn every_loss_event_names_cause_and_lock() {
     for cause in [
         LossReason::Revoked,
         LossReason::Taken,
@@ -135,7 +135,7 @@ async fn every_cause_of_a_loss_is_told_with_what_was_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_server_does_not_do_is_told_with_the_lock_and_the_call() {
+async fn a_trouble_event_names_the_lock_and_call() {
     for call in ["attempt", "listen", "watch", "renew", "release", "claim"] {
         let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
         match call {
@@ -180,7 +180,7 @@ async fn a_jump_is_told_with_its_length() {
 
 /// Callers come and go at every moment of a life, whatever the server does. The events of each name add up.
 #[tokio::test(start_paused = true)]
-async fn each_request_is_answered_once_and_each_grant_ends_once() {
+async fn every_request_has_one_answer_every_grant_one_end() {
     let mut seen = BTreeMap::new();
     for server in 0..4 {
         let script = Script::new(

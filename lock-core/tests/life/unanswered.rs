@@ -23,7 +23,7 @@ async fn told_of_the_loss(client: &Client, guard: &Guard) {
 
 // Proves: renew
 #[tokio::test(start_paused = true)]
-async fn a_renewal_of_a_lost_lock_is_answered_at_once() {
+async fn renewing_a_lost_lock_answers_at_once() {
     for lease in [Lease::Lock, Lease::Session] {
         let (_script, client) = dead_after_the_grant(lease).await;
         let guard = acquired(&client).await;
@@ -36,7 +36,7 @@ async fn a_renewal_of_a_lost_lock_is_answered_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_of_a_lock_that_is_lost_meanwhile_is_answered_when_that_is_known() {
+async fn a_renewal_is_answered_when_its_loss_is_known() {
     for lease in [Lease::Lock, Lease::Session] {
         let (_script, client) = dead_after_the_grant(lease).await;
         let guard = acquired(&client).await;
@@ -49,7 +49,7 @@ async fn a_renewal_of_a_lock_that_is_lost_meanwhile_is_answered_when_that_is_kno
 
 // Proves: release
 #[tokio::test(start_paused = true)]
-async fn a_release_of_a_lost_lock_is_answered_at_once() {
+async fn releasing_a_lost_lock_answers_at_once() {
     for lease in [Lease::Lock, Lease::Session] {
         for later in [ms(0), PATIENCE * 2] {
             let (_script, client) = dead_after_the_grant(lease).await;
@@ -64,7 +64,7 @@ async fn a_release_of_a_lost_lock_is_answered_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_of_several_guards_of_a_lost_lock_is_released_at_once() {
+async fn one_guard_of_a_lost_lock_releases_at_once() {
     for lease in [Lease::Lock, Lease::Session] {
         let (_script, client) = dead_after_the_grant(lease).await;
         let lock = client.lock("n").ttl(TTL).reentrant(&Reentrant::new()).build().unwrap();
@@ -79,7 +79,7 @@ async fn one_of_several_guards_of_a_lost_lock_is_released_at_once() {
 
 // Proves: release
 #[tokio::test(start_paused = true)]
-async fn what_a_longer_renewal_may_have_got_is_released_for_so_long() {
+async fn an_unanswered_longer_renewal_extends_the_release() {
     let (script, client) = dead_after_the_grant(Lease::Lock).await;
     let guard = lock(&client).acquire().await.unwrap();
     let error = guard.renew(TTL * 100).await.unwrap_err();

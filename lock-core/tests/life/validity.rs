@@ -19,7 +19,7 @@ async fn validity_counts_from_before_the_call_less_a_margin() {
 // Proves: margin
 /// A session of 300 s was proven 100 s ago. The client's clock may have run slow for all 300 s.
 #[tokio::test(start_paused = true)]
-async fn the_margin_is_of_the_whole_lease_and_not_of_what_is_left_of_it() {
+async fn the_margin_counts_from_the_whole_lease() {
     let (whole, age) = (Duration::from_secs(300), Duration::from_secs(100));
     let left = whole - age;
     let script = Script::new([granted_of_old(left, age)], [held_of_old(left, age)], [released()]);
@@ -31,7 +31,7 @@ async fn the_margin_is_of_the_whole_lease_and_not_of_what_is_left_of_it() {
 
 /// The process stood still while a renewal was under way. What its guard has said stays true.
 #[tokio::test(start_paused = true)]
-async fn a_guard_that_was_not_held_for_a_moment_is_lost() {
+async fn a_guard_not_held_for_a_moment_is_lost() {
     let script = Script::new([granted(TTL)], [(ms(50), held(TTL * 10).1)], [released()]);
     let client = client(&script).await;
     let guard = acquired(&client).await;
@@ -64,7 +64,7 @@ async fn a_shorter_proof_does_not_replace_a_longer_one() {
 
 /// A server whose clock was set back by an hour counts that hour as left.
 #[tokio::test(start_paused = true)]
-async fn what_is_left_beyond_what_was_asked_for_is_not_believed() {
+async fn a_lease_beyond_the_requested_ttl_is_not_believed() {
     let hour = Duration::from_secs(3600);
     let script = Script::new([granted(hour)], [held(hour), held(hour)], [released()]);
     let client = client(&script).await;
@@ -79,7 +79,7 @@ async fn what_is_left_beyond_what_was_asked_for_is_not_believed() {
 /// As of a session whose last proof is a little old when a renewal asks. A holder that stands still for half of the ttl
 /// keeps the lock.
 #[tokio::test(start_paused = true)]
-async fn more_than_half_of_the_ttl_is_certain_though_no_renewal_is_worth_all_of_it() {
+async fn half_the_ttl_is_certain_with_partial_renewals() {
     let worth = TTL / 5 * 4;
     let script = Script::new([granted(worth)], [held(worth)], [released()]);
     let guard = client(&script).await.lock("n").ttl(TTL).build().unwrap().acquire().await.unwrap();

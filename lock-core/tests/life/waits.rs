@@ -75,7 +75,7 @@ async fn a_wait_ends_to_the_millisecond() {
 
 // Proves: short-waits
 #[tokio::test(start_paused = true)]
-async fn a_wait_of_zero_is_enough_for_an_answer_in_100_ms() {
+async fn a_zero_wait_allows_an_answer_within_100_ms() {
     for (takes, is_granted) in [(99, true), (101, false)] {
         let script = Script::new([(ms(takes), granted(TTL).1)], [held(TTL)], [released()]);
         let client = client(&script).await;
@@ -86,7 +86,7 @@ async fn a_wait_of_zero_is_enough_for_an_answer_in_100_ms() {
 
 /// The script's server shows no holder to an inspection: the answer to an attempt has to be enough.
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_runs_out_names_the_holder_that_an_attempt_showed() {
+async fn a_timed_out_wait_names_the_seen_holder() {
     let there = busy_with("deploy@web-3", ms(60_000), ms(20_000));
     let script = Script::new([there], [held(TTL)], [released()]);
     let client = client(&script).await;
@@ -110,7 +110,7 @@ async fn a_wait_that_runs_out_names_the_holder_that_an_attempt_showed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_runs_out_among_busy_neighbours_is_contention() {
+async fn a_timed_out_wait_among_neighbours_is_contention() {
     let script = Script::new([(ms(3), granted(TTL).1)], [held(TTL)], [released()]);
     let client = client(&script).await;
     let mut neighbours = tokio::task::JoinSet::new();

@@ -169,7 +169,7 @@ pub(crate) fn check_says_what_the_server_is() -> Result<(), String> {
 }
 
 // Proves: error-kinds, pooler
-pub(crate) fn a_proxy_that_answers_keep_alives_by_itself_is_unsupported() -> Result<(), String> {
+pub(crate) fn a_proxy_answering_keep_alives_is_unsupported() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let port = Port::free().unwrap();
@@ -197,7 +197,7 @@ pub(crate) fn a_proxy_that_answers_keep_alives_by_itself_is_unsupported() -> Res
 }
 
 /// The key of a refused release stays until its lease ends, and another lock would keep that lease alive.
-pub(crate) fn a_release_that_is_refused_for_good_ends_its_session() -> Result<(), String> {
+pub(crate) fn a_permanently_refused_release_ends_its_session() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let (mut raw, url) = restricted(&server, readwrite("a")).await;

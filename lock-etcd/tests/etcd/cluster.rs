@@ -156,7 +156,7 @@ pub(crate) fn a_new_term_moves_everything_to_a_fresh_lease() -> Result<(), Strin
 }
 
 /// The keys need more than one request to move.
-pub(crate) fn one_lost_key_does_not_stop_a_batch_of_moves() -> Result<(), String> {
+pub(crate) fn one_lost_key_stops_no_batched_move() -> Result<(), String> {
     run(async {
         let cluster = Cluster::start().await;
         let (client, mut raw) = (cluster.client().await, cluster.raw(0).await);

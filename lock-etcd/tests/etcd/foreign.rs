@@ -72,7 +72,7 @@ pub(crate) fn a_foreign_holder_can_be_revoked() -> Result<(), String> {
 }
 
 // Proves: cleaned-text
-pub(crate) fn a_value_that_looks_like_ours_is_shown_in_one_line() -> Result<(), String> {
+pub(crate) fn a_foreign_lookalike_value_is_shown_in_one_line() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let (client, mut raw) = (server.client().await, server.raw().await);

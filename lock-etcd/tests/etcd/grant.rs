@@ -21,7 +21,7 @@ async fn leases(server: &Server) -> usize {
     server.raw().await.leases().await.unwrap().leases().len()
 }
 
-pub(crate) fn a_free_name_takes_one_transaction_and_a_release_another() -> Result<(), String> {
+pub(crate) fn acquire_and_release_take_one_transaction_each() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let client = server.client().await;
@@ -44,7 +44,7 @@ pub(crate) fn a_free_name_takes_one_transaction_and_a_release_another() -> Resul
 }
 
 // Proves: prefix
-pub(crate) fn a_lock_is_a_key_of_its_name_and_its_token_the_create_revision() -> Result<(), String> {
+pub(crate) fn a_locks_token_is_its_keys_create_revision() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let (client, mut raw) = (open(&format!("{}&prefix=app/", server.0.url())).await, server.raw().await);
@@ -86,7 +86,7 @@ pub(crate) fn keys_are_used_again() -> Result<(), String> {
 }
 
 /// The taken keys are like those of a client that has left its keys behind and whose session lives.
-pub(crate) fn keys_that_are_taken_are_passed_over_one_by_one() -> Result<(), String> {
+pub(crate) fn taken_keys_are_passed_over_one_by_one() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let (client, mut raw) = (server.client().await, server.raw().await);

@@ -107,7 +107,7 @@ pub(crate) fn a_tombstone_lies_under_the_attempts_own_lease() -> Result<(), Stri
 }
 
 // Proves: request-late
-pub(crate) fn a_slot_with_a_late_attempt_is_not_given_again() -> Result<(), String> {
+pub(crate) fn a_slot_with_attempts_in_flight_is_not_reused() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let (proxy, client) = through(&server).await;
@@ -180,7 +180,7 @@ pub(crate) fn an_attempt_whose_answer_cannot_be_read_is_undone() -> Result<(), S
 }
 
 /// As after a panic that ends the claim's life: no release comes, and another lock keeps the session alive.
-pub(crate) fn a_claim_that_was_cut_short_leaves_its_key_to_the_session() -> Result<(), String> {
+pub(crate) fn a_cut_short_claim_leaves_its_key_to_sessions() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let (proxy, client) = through(&server).await;
@@ -216,7 +216,7 @@ pub(crate) fn a_claim_that_was_cut_short_leaves_its_key_to_the_session() -> Resu
 }
 
 /// As when the driver panics in the attempt: the core still releases the claim.
-pub(crate) fn an_attempt_that_was_dropped_on_its_way_is_undone_by_its_release() -> Result<(), String> {
+pub(crate) fn a_release_undoes_an_attempt_dropped_in_flight() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let (proxy, client) = through(&server).await;

@@ -64,7 +64,7 @@ pub(crate) fn a_waiter_whose_key_is_gone_queues_again() -> Result<(), String> {
 }
 
 /// The session lives, and so does another lock in it. A key that was deleted and written again is another place.
-pub(crate) fn a_proof_is_of_the_lock_and_not_of_the_session() -> Result<(), String> {
+pub(crate) fn a_proof_covers_the_lock_not_the_session() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let (client, mut raw) = (server.client().await, server.raw().await);

@@ -32,13 +32,13 @@ rules! {
         user_and_password_may_be_parameters,
         rights_that_change_cost_no_lock,
         check_says_what_the_server_is,
-        a_proxy_that_answers_keep_alives_by_itself_is_unsupported,
-        a_release_that_is_refused_for_good_ends_its_session,
+        a_proxy_answering_keep_alives_is_unsupported,
+        a_permanently_refused_release_ends_its_session,
     }
     cluster {
         a_keep_alive_without_a_majority_does_not_count,
         a_new_term_moves_everything_to_a_fresh_lease,
-        one_lost_key_does_not_stop_a_batch_of_moves,
+        one_lost_key_stops_no_batched_move,
         leaders_that_change_under_load_cost_no_exclusion,
         a_killed_member_costs_no_lock,
         a_member_that_is_cut_off_is_left,
@@ -46,7 +46,7 @@ rules! {
     foreign {
         etcds_own_lock_and_ours_exclude_each_other,
         a_foreign_holder_can_be_revoked,
-        a_value_that_looks_like_ours_is_shown_in_one_line,
+        a_foreign_lookalike_value_is_shown_in_one_line,
         deeper_names_are_other_names,
         many_deeper_names_delay_no_client,
         a_search_that_was_cut_short_goes_on,
@@ -55,10 +55,10 @@ rules! {
         a_key_without_a_lease_is_rejected,
     }
     grant {
-        a_free_name_takes_one_transaction_and_a_release_another,
-        a_lock_is_a_key_of_its_name_and_its_token_the_create_revision,
+        acquire_and_release_take_one_transaction_each,
+        a_locks_token_is_its_keys_create_revision,
         keys_are_used_again,
-        keys_that_are_taken_are_passed_over_one_by_one,
+        taken_keys_are_passed_over_one_by_one,
         a_claim_costs_the_same_however_many_there_are,
         two_claims_of_one_client_have_two_keys,
         a_lease_for_each_ttl_and_no_more,
@@ -72,15 +72,15 @@ rules! {
         an_attempt_whose_answer_cannot_be_read_is_undone,
         a_late_attempt_finds_its_tombstone,
         a_tombstone_lies_under_the_attempts_own_lease,
-        a_slot_with_a_late_attempt_is_not_given_again,
-        a_claim_that_was_cut_short_leaves_its_key_to_the_session,
-        an_attempt_that_was_dropped_on_its_way_is_undone_by_its_release,
+        a_slot_with_attempts_in_flight_is_not_reused,
+        a_cut_short_claim_leaves_its_key_to_sessions,
+        a_release_undoes_an_attempt_dropped_in_flight,
     }
     loss {
         a_deleted_key_is_told_at_once,
         a_revoked_lease_is_told_at_once,
         a_waiter_whose_key_is_gone_queues_again,
-        a_proof_is_of_the_lock_and_not_of_the_session,
+        a_proof_covers_the_lock_not_the_session,
     }
     reaching {
         opening_waits_for_a_server_unless_it_is_lazy,
@@ -90,11 +90,11 @@ rules! {
     refusals {
         a_server_whose_quota_is_used_up_is_bad,
         a_user_without_rights_is_told_at_once,
-        a_list_beside_many_keys_has_a_patience_for_each_request,
+        a_list_among_many_keys_has_patience_per_request,
     }
     revoke {
         a_revoked_key_is_on_a_lease_without_heartbeats,
-        a_release_ends_what_was_revoked_and_no_other_key,
+        a_release_removes_only_its_revoked_key,
         a_holder_is_told_that_it_was_revoked,
         what_was_revoked_is_not_moved_back,
     }

@@ -42,7 +42,7 @@ pub(crate) fn a_user_without_rights_is_told_at_once() -> Result<(), String> {
 
 // Proves: list
 /// 10,240 keys take 20 requests.
-pub(crate) fn a_list_beside_many_keys_has_a_patience_for_each_request() -> Result<(), String> {
+pub(crate) fn a_list_among_many_keys_has_patience_per_request() -> Result<(), String> {
     const PATIENCE: Duration = Duration::from_millis(500);
     run(async {
         let server = Server::start();

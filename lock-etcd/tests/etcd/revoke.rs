@@ -47,7 +47,7 @@ pub(crate) fn a_revoked_key_is_on_a_lease_without_heartbeats() -> Result<(), Str
     })
 }
 
-pub(crate) fn a_release_ends_what_was_revoked_and_no_other_key() -> Result<(), String> {
+pub(crate) fn a_release_removes_only_its_revoked_key() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let (client, other, mut raw) = (server.client().await, server.client().await, server.raw().await);

@@ -77,7 +77,7 @@ async fn take_and_release(client: &Client) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_attempt_that_comes_after_its_patience_is_refused() {
+async fn a_lease_attempt_after_its_patience_is_refused() {
     let world = World::new(|_| LeaseServer::default());
     let (a, b) = (lease_client(&world, 1).await, lease_client(&world, 2).await);
     world.next(is_lease_attempt, Fate::Held);
@@ -89,7 +89,7 @@ async fn a_lease_attempt_that_comes_after_its_patience_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_grant_whose_answer_is_lost_is_given_back() {
+async fn a_lease_grant_with_lost_answer_is_released() {
     let world = World::new(|_| LeaseServer::default());
     let (a, b) = (lease_client(&world, 1).await, lease_client(&world, 2).await);
     world.next(is_lease_attempt, Fate::Unanswered);
@@ -98,7 +98,7 @@ async fn a_lease_grant_whose_answer_is_lost_is_given_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_attempt_meets_a_server_whose_clock_was_set() {
+async fn a_lease_attempt_meets_a_changed_server_clock() {
     let world = World::new(|_| LeaseServer::default());
     let client = lease_client(&world, 1).await;
     take_and_release(&client).await;
@@ -127,7 +127,7 @@ async fn a_waiter_listens_again_after_a_gap() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_whose_answer_a_gap_overtakes_is_asked_for_again() {
+async fn a_watch_overtaken_by_a_gap_is_retried() {
     let world = World::new(|_| LeaseServer::default());
     let (a, b) = (lease_client(&world, 1).await, lease_client(&world, 2).await);
     world.next(|request| matches!(request, LeaseRequest::Watch), Fate::Slow);
@@ -151,7 +151,7 @@ async fn a_watch_whose_answer_a_gap_overtakes_is_asked_for_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_queue_attempt_that_comes_after_its_release_is_refused() {
+async fn a_queue_attempt_after_its_release_is_refused() {
     let world = World::new(QueueServer::new);
     let (a, b) = (queue_client(&world, 1).await, queue_client(&world, 2).await);
     world.next(is_queue_attempt, Fate::Held);
@@ -162,7 +162,7 @@ async fn a_queue_attempt_that_comes_after_its_release_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_queue_grant_whose_answer_is_lost_is_given_back() {
+async fn a_queue_grant_with_lost_answer_is_released() {
     let world = World::new(QueueServer::new);
     let (a, b) = (queue_client(&world, 1).await, queue_client(&world, 2).await);
     world.next(is_queue_attempt, Fate::Unanswered);
@@ -171,7 +171,7 @@ async fn a_queue_grant_whose_answer_is_lost_is_given_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_heartbeat_that_was_on_its_way_before_the_news_does_not_settle_them() {
+async fn an_earlier_heartbeat_settles_no_later_news() {
     let world = World::new(QueueServer::new);
     let (a, b) = (queue_client(&world, 1).await, queue_client(&world, 2).await);
     let guard = a.lock("n").ttl(LATE * 20).build().unwrap().acquire().await.unwrap();
@@ -197,7 +197,7 @@ async fn a_heartbeat_that_was_on_its_way_before_the_news_does_not_settle_them() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_place_that_comes_back_after_its_release_is_given_up() {
+async fn a_place_returning_after_its_release_is_removed() {
     let world = World::new(QueueServer::new);
     let (a, b) = (queue_client(&world, 1).await, queue_client(&world, 2).await);
     let ttl = Duration::from_millis(600);
@@ -214,7 +214,7 @@ async fn a_place_that_comes_back_after_its_release_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_revoked_and_given_back_is_not_released_at_every_heartbeat() {
+async fn a_revoked_released_lock_is_not_released_every_heartbeat() {
     let world = World::new(QueueServer::new);
     let (a, b) = (queue_client(&world, 1).await, queue_client(&world, 2).await);
     let ttl = Duration::from_millis(600);

@@ -69,7 +69,7 @@ async fn one_lost_heartbeat_costs_no_lock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_heartbeat_proves_what_was_so_when_it_was_sent() {
+async fn a_heartbeat_proves_the_state_when_sent() {
     let world = World::new(QueueServer::new);
     let client = queue_client(&world, 1).await;
     let ttl = LATE * 8;
@@ -89,7 +89,7 @@ async fn a_heartbeat_proves_what_was_so_when_it_was_sent() {
 
 /// Found by the simulation: the old session kept the place, and the next attempt took it for one in the new session.
 #[tokio::test(start_paused = true)]
-async fn a_place_that_comes_back_in_a_session_that_was_given_up_is_refused() {
+async fn an_abandoned_session_takes_no_returning_place() {
     let world = World::new(QueueServer::new);
     let (a, b) = (queue_client(&world, 1).await, queue_client(&world, 2).await);
     let ttl = Duration::from_millis(400);
@@ -116,7 +116,7 @@ async fn a_place_that_comes_back_in_a_session_that_was_given_up_is_refused() {
 /// Found by the simulation: a place in the old session looked as if no claim had it, and its release freed the place in
 /// the new session.
 #[tokio::test(start_paused = true)]
-async fn a_late_heartbeat_of_a_session_that_is_over_touches_nothing() {
+async fn an_ended_sessions_late_heartbeat_changes_nothing() {
     let world = World::new(QueueServer::new);
     let (a, b) = (queue_client(&world, 1).await, queue_client(&world, 2).await);
     let ttl = Duration::from_millis(900);

@@ -92,7 +92,7 @@ fn a_takeover_after_its_deadline_is_refused() {
 }
 
 #[test]
-fn a_free_lock_is_granted_and_a_held_one_is_not() {
+fn the_server_grants_only_free_locks() {
     let mut server = LeaseServer::default();
     let first = grant(&mut server, NOW, 1);
     assert_eq!(first, NOW.as_micros(), "the clock is a good first token");
@@ -126,7 +126,7 @@ fn an_attempt_that_comes_after_its_deadline_is_refused() {
 }
 
 #[test]
-fn an_attempt_that_is_repeated_gets_the_same_grant_and_never_less_time() {
+fn a_repeated_attempt_gets_the_same_grant_undiminished() {
     let mut server = LeaseServer::default();
     let (token, left) = granted(ask(&mut server, NOW, attempt(1, TTL, NOW + TTL)));
     assert_eq!(left, TTL);
@@ -209,7 +209,7 @@ fn a_revoked_lock_is_free_at_its_holders_deadline() {
 }
 
 #[test]
-fn what_was_revoked_is_its_first_holders_to_give_back() {
+fn only_the_first_holder_releases_a_revoked_lock() {
     let mut server = LeaseServer::default();
     let first = grant(&mut server, NOW, 1);
     server.handle(NOW, B, Request::Listen { key: "n".into(), serial: 1 });
@@ -239,7 +239,7 @@ fn a_revoke_is_told_to_watchers() {
 }
 
 #[test]
-fn a_lock_that_is_revoked_now_is_free_at_once_but_not_to_the_attempt_that_had_it() {
+fn a_lock_revoked_now_refuses_its_old_attempt() {
     let mut server = LeaseServer::default();
     grant(&mut server, NOW, 1);
     server.handle(NOW, B, Request::Listen { key: "n".into(), serial: 1 });
@@ -269,7 +269,7 @@ fn tokens_rise_whatever_the_clock_does() {
 }
 
 #[test]
-fn names_are_forgotten_an_hour_after_their_token_and_not_before() {
+fn names_are_forgotten_one_hour_after_their_token() {
     let mut server = LeaseServer::default();
     let many = 10_000;
     let grant_and_release = |server: &mut LeaseServer, now: ServerTime, name: &str| {

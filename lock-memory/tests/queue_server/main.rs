@@ -103,7 +103,7 @@ fn places_are_taken_in_order_and_tokens_rise() {
 }
 
 #[test]
-fn a_waiter_that_gives_up_wakes_exactly_the_next_one() {
+fn a_leaving_waiter_wakes_exactly_the_next() {
     let mut server = server();
     let (a, b) = (open(&mut server, NOW, A), open(&mut server, NOW, B));
     for (n, session) in [(1, a), (2, a), (3, b), (4, b)] {
@@ -127,7 +127,7 @@ fn a_look_takes_the_first_place_or_none() {
 }
 
 #[test]
-fn a_session_that_ends_removes_its_places_and_wakes_the_next_waiter() {
+fn an_ending_session_removes_places_and_wakes_waiters() {
     let mut server = server();
     let (a, b) = (open(&mut server, NOW, A), open(&mut server, NOW, B));
     ask(&mut server, NOW, attempt(1, a));
@@ -147,7 +147,7 @@ fn a_session_that_ends_removes_its_places_and_wakes_the_next_waiter() {
 }
 
 #[test]
-fn heartbeats_and_attempts_keep_a_session_and_closing_ends_it() {
+fn heartbeats_and_attempts_keep_a_session_until_closed() {
     let mut server = server();
     let a = open(&mut server, NOW, A);
     ask(&mut server, NOW + TTL / 2, attempt(1, a));
@@ -162,7 +162,7 @@ fn heartbeats_and_attempts_keep_a_session_and_closing_ends_it() {
 }
 
 #[test]
-fn a_late_attempt_is_defeated_by_its_release_and_a_newer_one_is_not() {
+fn a_release_defeats_late_attempts_not_newer_ones() {
     let mut server = server();
     let (a, b) = (open(&mut server, NOW, A), open(&mut server, NOW, A));
     assert!(matches!(ask(&mut server, NOW, release_up_to(1, 2, Some(a))), Answer::NotHeld));
@@ -183,7 +183,7 @@ fn a_late_attempt_is_defeated_by_its_release_and_a_newer_one_is_not() {
 }
 
 #[test]
-fn a_revoked_lock_is_free_when_its_holders_session_could_have_ended() {
+fn a_revoked_lock_is_free_after_session_timeout() {
     let mut server = server();
     let (a, b) = (open(&mut server, NOW, A), open(&mut server, NOW, B));
     let first = granted(ask(&mut server, NOW, attempt(1, a)));
@@ -206,7 +206,7 @@ fn a_revoked_lock_is_free_when_its_holders_session_could_have_ended() {
 }
 
 #[test]
-fn what_was_revoked_is_its_first_holders_to_give_back() {
+fn only_the_first_holder_releases_a_revoked_lock() {
     let mut server = server();
     let (a, b) = (open(&mut server, NOW, A), open(&mut server, NOW, B));
     ask(&mut server, NOW, attempt(1, a));
@@ -230,7 +230,7 @@ fn what_was_revoked_is_its_first_holders_to_give_back() {
 }
 
 #[test]
-fn a_lock_that_is_revoked_now_is_the_next_ones_at_once() {
+fn a_lock_revoked_now_passes_on_at_once() {
     let mut server = server();
     let (a, b) = (open(&mut server, NOW, A), open(&mut server, NOW, B));
     ask(&mut server, NOW, attempt(1, a));

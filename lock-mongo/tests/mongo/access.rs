@@ -39,7 +39,7 @@ async fn found(client: &Client, subject: &str) -> Finding {
 }
 
 // Proves: check-server, rights-revoked
-pub(crate) fn a_user_that_may_not_write_is_told_which_role_it_needs() {
+pub(crate) fn a_read_only_user_learns_the_needed_role() {
     run(async {
         let (_server, url) = restricted(&["find", "listIndexes"]).await;
         let client = open(&url).await;
@@ -63,7 +63,7 @@ pub(crate) fn a_wrong_password_is_told_and_not_shown() {
 }
 
 // Proves: rights-revoked
-pub(crate) fn a_user_that_may_not_create_the_index_can_take_locks() {
+pub(crate) fn a_user_without_index_rights_takes_locks() {
     run(async {
         let (_server, url) = restricted(&["find", "insert", "update", "listIndexes"]).await;
         let client = open(&url).await;

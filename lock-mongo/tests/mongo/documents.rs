@@ -110,9 +110,9 @@ pub(crate) fn what_no_lock_client_has_written_is_rejected() {
 }
 
 // Proves: list
-/// 25,000 documents take three requests, each with an answer of several pieces. Some have keys of another subtype, by which
-/// the server orders as well.
-pub(crate) fn a_list_beside_many_documents_has_a_patience_for_each_request() {
+/// 25,000 documents take three requests, each with an answer of several pieces. Some have keys of another
+/// subtype, by which the server orders as well.
+pub(crate) fn a_list_among_many_documents_has_patience_per_request() {
     const PATIENCE: Duration = Duration::from_secs(1);
     run(async {
         let server = Server::start(&StandaloneMongoDb, &[]);

@@ -55,7 +55,7 @@ pub(crate) fn a_stale_token_writes_nothing() {
 }
 
 /// The stale holder's transaction checks the fence first, and has not committed yet when the later holder's comes.
-pub(crate) fn of_two_transactions_at_the_same_time_one_is_aborted() {
+pub(crate) fn one_of_two_concurrent_transactions_is_aborted() {
     run(async {
         let (_server, client) = prepared().await;
         let (mut session, accepted) = write(&client, 33).await;

@@ -41,7 +41,7 @@ pub(crate) async fn hangs<T: std::fmt::Debug>(proxy: &Proxy, call: impl Future<O
 
 // Proves: request-late
 /// A standalone server does not number requests: only the deadline protects.
-pub(crate) fn a_late_attempt_is_refused_by_its_deadline_and_leaves_nothing() {
+pub(crate) fn a_late_attempts_deadline_refuses_it_without_trace() {
     run(async {
         let server = Server::start(&StandaloneMongoDb, &["--setParameter", "ttlMonitorEnabled=false"]);
         let (proxy, client) = through(&server).await;
@@ -92,7 +92,7 @@ pub(crate) fn a_late_attempt_is_refused_by_its_number() {
     });
 }
 
-pub(crate) fn an_attempt_refused_for_an_old_estimate_is_sent_again() {
+pub(crate) fn an_attempt_with_a_stale_estimate_is_resent() {
     run(async {
         let server = Server::start_with(&MongoDb, &[], Clock::Own);
         let client = server.client().await;

@@ -46,7 +46,7 @@ pub(crate) fn connections_that_died_together_cost_one_patience() {
 }
 
 /// A client's first call checks the collection, and the calls of other tasks wait for that.
-pub(crate) fn a_server_that_never_answered_costs_a_call_its_own_patience_and_few_connections() {
+pub(crate) fn a_silent_server_costs_one_patience_and_few_connections() {
     run(async {
         let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = silent.local_addr().unwrap();
@@ -85,7 +85,7 @@ pub(crate) fn a_server_that_never_answered_costs_a_call_its_own_patience_and_few
 }
 
 /// An answer that comes when a call has just begun may have been sent before the network died.
-pub(crate) fn an_answer_at_a_calls_beginning_keeps_no_dead_link() {
+pub(crate) fn an_early_answer_keeps_no_dead_link() {
     run(async {
         let server = Server::start(&MongoDb, &[]);
         let proxy = Proxy::start(&format!("127.0.0.1:{}", server.0.port())).await.unwrap();
@@ -147,7 +147,7 @@ pub(crate) fn a_document_that_others_keep_costs_no_link() {
 }
 
 /// Is tried many times, because the failure depends on the timing of two threads.
-pub(crate) fn a_program_that_drops_its_client_as_its_last_act_ends_in_silence() {
+pub(crate) fn a_client_dropped_last_ends_silently() {
     static PANICS: AtomicUsize = AtomicUsize::new(0);
     const WORKER: &str = "drops its client";
     let own = thread::current().id();

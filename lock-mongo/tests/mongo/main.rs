@@ -26,14 +26,14 @@ use lock_test_servers::{self as servers, judged_on};
 rules! {
     fn();
     access {
-        a_user_that_may_not_write_is_told_which_role_it_needs,
+        a_read_only_user_learns_the_needed_role,
         a_wrong_password_is_told_and_not_shown,
         a_collection_of_another_version_is_left_alone,
-        a_user_that_may_not_create_the_index_can_take_locks,
+        a_user_without_index_rights_takes_locks,
         check_says_what_the_server_is,
     }
     documents {
-        a_list_beside_many_documents_has_a_patience_for_each_request,
+        a_list_among_many_documents_has_patience_per_request,
         a_list_looks_at_no_lock_that_was_released,
         a_lock_is_a_document_under_its_bytes,
         the_index_forgets_a_day_after_the_token,
@@ -41,13 +41,13 @@ rules! {
     }
     fence {
         a_stale_token_writes_nothing,
-        of_two_transactions_at_the_same_time_one_is_aborted,
+        one_of_two_concurrent_transactions_is_aborted,
         one_document_can_be_its_own_fence,
     }
     grant {
-        a_late_attempt_is_refused_by_its_deadline_and_leaves_nothing,
+        a_late_attempts_deadline_refuses_it_without_trace,
         a_late_attempt_is_refused_by_its_number,
-        an_attempt_refused_for_an_old_estimate_is_sent_again,
+        an_attempt_with_a_stale_estimate_is_resent,
         of_many_claims_that_create_a_document_one_wins,
         a_lease_that_has_ended_is_not_brought_back,
         a_busy_look_is_not_in_the_oplog,
@@ -56,11 +56,11 @@ rules! {
         what_a_majority_has_not_acknowledged_is_unknown,
     }
     link {
-        an_answer_at_a_calls_beginning_keeps_no_dead_link,
+        an_early_answer_keeps_no_dead_link,
         a_document_that_others_keep_costs_no_link,
         connections_that_died_together_cost_one_patience,
-        a_server_that_never_answered_costs_a_call_its_own_patience_and_few_connections,
-        a_program_that_drops_its_client_as_its_last_act_ends_in_silence,
+        a_silent_server_costs_one_patience_and_few_connections,
+        a_client_dropped_last_ends_silently,
     }
     reaching {
         a_server_without_room_for_a_client_says_so,
@@ -70,27 +70,27 @@ rules! {
     }
     renewals {
         renewals_in_one_moment_share_requests,
-        each_renewal_of_a_shared_request_has_an_answer_of_its_own,
-        a_transaction_that_is_open_on_a_document_costs_no_other_lock,
-        a_shared_request_waits_for_a_majority_and_its_journal,
+        each_batched_renewal_request_has_its_own_answer,
+        an_open_transaction_delays_only_its_own_document,
+        a_batched_request_awaits_a_majority_and_its_journal,
         what_a_majority_has_not_acknowledged_renews_nothing,
     }
     sessions {
-        a_lock_that_is_held_for_long_keeps_no_session,
+        a_long_held_lock_keeps_no_session,
     }
     set {
         a_killed_primary_costs_no_exclusion,
         a_primary_that_steps_down_costs_no_lock,
     }
     takeovers {
-        it_has_a_token_of_its_own_and_a_whole_lease,
-        a_predecessor_that_does_not_hold_the_lock_has_no_successor,
+        a_takeover_has_its_own_token_and_lease,
+        a_predecessor_without_the_lock_has_no_successor,
         a_late_one_is_refused_by_its_deadline,
         a_late_one_is_refused_by_its_number,
         one_refused_for_an_old_estimate_is_sent_again,
         an_answer_that_the_server_kept_is_understood,
         what_a_majority_has_not_acknowledged_is_unknown,
-        it_wakes_no_waiter_and_the_release_after_it_does,
+        a_takeover_wakes_no_waiter_but_its_release_does,
     }
     tls {
         the_roots_and_the_clients_certificate_are_the_urls,
@@ -102,7 +102,7 @@ rules! {
         a_standalone_server_is_looked_at,
         a_release_knows_whether_others_wait,
         a_mark_waits_for_no_transaction_beyond_its_call,
-        waiters_count_releases_and_those_that_came_first_ask_first,
+        waiters_count_releases_and_the_earliest_attempts_first,
     }
 }
 

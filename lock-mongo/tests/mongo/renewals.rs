@@ -33,7 +33,7 @@ pub(crate) fn renewals_in_one_moment_share_requests() {
     });
 }
 
-pub(crate) fn each_renewal_of_a_shared_request_has_an_answer_of_its_own() {
+pub(crate) fn each_batched_renewal_request_has_its_own_answer() {
     run(async {
         let server = Server::start(&MongoDb, &[]);
         let holders = Holders::of(&server.client().await, 12, terms(LONG, PATIENCE)).await;
@@ -59,7 +59,7 @@ pub(crate) fn each_renewal_of_a_shared_request_has_an_answer_of_its_own() {
     });
 }
 
-pub(crate) fn a_transaction_that_is_open_on_a_document_costs_no_other_lock() {
+pub(crate) fn an_open_transaction_delays_only_its_own_document() {
     run(async {
         let server = Server::start(&MongoDb, &[]);
         let holders = Holders::of(&server.client().await, 40, terms(LONG, PATIENCE)).await;
@@ -78,7 +78,7 @@ pub(crate) fn a_transaction_that_is_open_on_a_document_costs_no_other_lock() {
     });
 }
 
-pub(crate) fn a_shared_request_waits_for_a_majority_and_its_journal() {
+pub(crate) fn a_batched_request_awaits_a_majority_and_its_journal() {
     run(async {
         let server = Server::start(&MongoDb, &[]);
         let holders = Holders::of(&server.client().await, 4, terms(LONG, PATIENCE)).await;

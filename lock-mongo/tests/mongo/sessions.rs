@@ -9,7 +9,7 @@ use lock_test_servers::MongoDb;
 use crate::server::{LONG, Server, claim, granted, run, until};
 
 /// The server keeps a record in memory and a document for each session that has written.
-pub(crate) fn a_lock_that_is_held_for_long_keeps_no_session() {
+pub(crate) fn a_long_held_lock_keeps_no_session() {
     const LOCKS: u64 = 20;
     run(async {
         let server = Server::start(&MongoDb, &[]);

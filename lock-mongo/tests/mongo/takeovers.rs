@@ -15,7 +15,7 @@ use crate::server::{
     succeeded, until,
 };
 
-pub(crate) fn it_has_a_token_of_its_own_and_a_whole_lease() {
+pub(crate) fn a_takeover_has_its_own_token_and_lease() {
     run(async {
         for product in [&MongoDb as &'static dyn Product, &StandaloneMongoDb] {
             let server = Server::start(product, &[]);
@@ -51,7 +51,7 @@ pub(crate) fn it_has_a_token_of_its_own_and_a_whole_lease() {
     });
 }
 
-pub(crate) fn a_predecessor_that_does_not_hold_the_lock_has_no_successor() {
+pub(crate) fn a_predecessor_without_the_lock_has_no_successor() {
     run(async {
         let server = Server::start(&MongoDb, &[]);
         let (client, locks) = (server.client().await, server.locks().await);
@@ -151,7 +151,8 @@ pub(crate) fn one_refused_for_an_old_estimate_is_sent_again() {
     });
 }
 
-/// The second one finds no document of the predecessor's, and the server answers with what it recorded for the first one.
+/// The second one finds no document of the predecessor's, and the server answers with what it recorded for
+/// the first one.
 pub(crate) fn an_answer_that_the_server_kept_is_understood() {
     run(async {
         let server = Server::start(&MongoDb, &[]);
@@ -187,7 +188,7 @@ pub(crate) fn what_a_majority_has_not_acknowledged_is_unknown() {
     });
 }
 
-pub(crate) fn it_wakes_no_waiter_and_the_release_after_it_does() {
+pub(crate) fn a_takeover_wakes_no_waiter_but_its_release_does() {
     run(async {
         let server = Server::start(&MongoDb, &[]);
         let (ours, theirs) = (server.client().await, server.client().await);

@@ -174,7 +174,7 @@ async fn listen(waiter: &mut Box<dyn Claim>) {
     }
 }
 
-pub(crate) fn waiters_count_releases_and_those_that_came_first_ask_first() {
+pub(crate) fn waiters_count_releases_and_the_earliest_attempts_first() {
     run(async {
         let server = Server::start(&MongoDb, &[]);
         let (ours, theirs) = (server.client().await, server.client().await);

@@ -135,7 +135,7 @@ mod tests {
 
     /// As Redis 7 answers if members have to be told by names, and have none.
     #[test]
-    fn a_member_without_a_name_has_its_address_or_is_unknown() {
+    fn an_unnamed_member_has_its_address_or_none() {
         let member = |host: &str, ip: Option<&str>| {
             let networking = ip.map_or_else(String::new, |ip| format!("%1\r\n+ip\r\n+{ip}\r\n"));
             let parts = if ip.is_some() { 4 } else { 3 };

@@ -20,7 +20,7 @@ async fn found(client: &Client, subject: &str) -> Finding {
     findings.into_iter().find(|finding| finding.subject == subject).expect("one finding per question")
 }
 
-pub(crate) fn a_user_without_channels_releases_and_looks_instead_of_being_woken() {
+pub(crate) fn a_user_without_channels_releases_and_polls() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -90,7 +90,7 @@ pub(crate) fn a_missing_right_is_named() {
     });
 }
 
-pub(crate) fn a_user_held_to_some_keys_has_the_side_keys_too() {
+pub(crate) fn a_user_limited_to_keys_has_side_keys() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;

@@ -61,7 +61,7 @@ async fn taken_back(claim: &mut Box<dyn Claim>) -> Error {
     error
 }
 
-pub(crate) fn a_grant_is_on_as_many_replicas_as_asked_when_it_returns() {
+pub(crate) fn a_returned_grant_is_on_the_requested_replicas() {
     run(async {
         let servers = replicas().await;
         let mut copies = [copies::raw(&servers, 1).await, copies::raw(&servers, 2).await];
@@ -108,7 +108,7 @@ pub(crate) fn a_grant_that_no_replica_acknowledges_is_taken_back() {
 }
 
 // Proves: redis-failover
-pub(crate) fn a_holder_whose_renewals_no_replica_acknowledges_is_told_in_time() {
+pub(crate) fn a_holder_without_acknowledged_renewals_learns_in_time() {
     run(async {
         let servers = replicas().await;
         let client = client(&servers, "ack=1").await;
@@ -126,8 +126,8 @@ pub(crate) fn a_holder_whose_renewals_no_replica_acknowledges_is_told_in_time() 
     });
 }
 
-/// `WAIT` is about the last write of its connection, and on some servers it answers at once that all replicas have it if
-/// there was none. So each request of a holder writes, also one that changes nothing.
+/// `WAIT` is about the last write of its connection, and on some servers it answers at once that all replicas
+/// have it if there was none. So each request of a holder writes, also one that changes nothing.
 pub(crate) fn every_request_of_a_holder_writes() {
     run(async {
         let servers = replicas().await;
@@ -210,7 +210,7 @@ pub(crate) fn an_attempt_that_is_given_up_leaves_nothing() {
     });
 }
 
-pub(crate) fn calls_of_one_moment_share_their_wait_and_keep_their_patience() {
+pub(crate) fn batched_calls_share_one_wait_within_their_patience() {
     run(async {
         let servers = replicas().await;
         let client = client(&servers, "ack=1").await;
@@ -246,7 +246,7 @@ pub(crate) fn calls_of_one_moment_share_their_wait_and_keep_their_patience() {
     });
 }
 
-pub(crate) fn a_runtime_that_ends_leaves_no_queue_that_no_task_sends() {
+pub(crate) fn an_ended_runtime_leaves_no_unsent_queue() {
     let lasting = tokio::runtime::Runtime::new().unwrap();
     let (_servers, client) = lasting.block_on(async {
         let servers = replicas().await;

@@ -35,7 +35,7 @@ pub(crate) fn slot(name: &str) -> u16 {
     crc % 16_384
 }
 
-pub(crate) fn each_lock_is_at_the_member_that_has_its_slot() {
+pub(crate) fn each_lock_is_at_its_slots_member() {
     run(async {
         let cluster = start();
         let (a, b) = (client(&cluster).await, client(&cluster).await);
@@ -77,7 +77,7 @@ pub(crate) fn a_release_wakes_a_waiter_of_another_client() {
 }
 
 /// While the slot moves, keys are at one member or at the other one, and a lock has two.
-pub(crate) fn a_slot_moves_under_a_held_lock_and_its_waiter() {
+pub(crate) fn a_moving_slot_keeps_the_lock_and_waiter() {
     run(async {
         let cluster = start();
         let (a, b) = (client(&cluster).await, client(&cluster).await);
@@ -97,8 +97,8 @@ pub(crate) fn a_slot_moves_under_a_held_lock_and_its_waiter() {
         };
         cluster.begin_to_move(slot, from, to).unwrap();
         renews("the slot begins to move").await;
-        // A name in the same slot that no client has used: neither of its keys is anywhere, and no member takes a request
-        // about two such keys. It can be locked when the slot has moved.
+        // A name in the same slot that no client has used: neither of its keys is anywhere, and no member
+        // takes a request about two such keys. It can be locked when the slot has moved.
         let unused = (0..100_000).map(|nth| format!("m{nth}")).find(|name| self::slot(name) == slot).unwrap();
         let mut fresh = claim(&a, &unused, 20_000);
         let error = fresh.attempt().await.unwrap_err();
@@ -182,8 +182,8 @@ pub(crate) fn a_redirected_attempt_has_one_patience_for_all_members() {
         let client = lock_redis::connect(&url).await.unwrap();
         let lock = own(2);
         let mut claim = claim_with(&client, &lock, 20_000, Duration::from_millis(400));
-        // The first member says where the lock is when most of the patience is over; the other one says nothing. That is
-        // too short for the cluster to take it for dead.
+        // The first member says where the lock is when most of the patience is over; the other one says
+        // nothing. That is too short for the cluster to take it for dead.
         let admin = redis::Client::open(asked.url()).unwrap();
         let mut admin = admin.get_multiplexed_async_connection().await.unwrap();
         let () = redis::cmd("CLIENT").arg("PAUSE").arg(300).query_async(&mut admin).await.unwrap();
@@ -197,7 +197,7 @@ pub(crate) fn a_redirected_attempt_has_one_patience_for_all_members() {
     });
 }
 
-pub(crate) fn a_member_that_is_named_and_dead_costs_a_part_of_the_patience() {
+pub(crate) fn a_dead_named_member_costs_part_of_the_patience() {
     run(async {
         let cluster = start();
         let dead = cluster.members()[1].address();

@@ -95,7 +95,7 @@ pub(crate) fn no_replica_is_written_to() {
 }
 
 // Proves: replica-promoted
-pub(crate) fn the_successor_of_a_killed_primary_is_met_and_its_waiters_are_woken() {
+pub(crate) fn clients_meet_a_killed_primarys_successor_and_waiters_wake() {
     run(async {
         let servers = replicas(&[]);
         let (holders, waiters) = (client(&servers, &[0, 1, 2]).await, client(&servers, &[2, 0, 1]).await);
@@ -123,7 +123,7 @@ pub(crate) fn the_successor_of_a_killed_primary_is_met_and_its_waiters_are_woken
 }
 
 // Proves: another-server
-pub(crate) fn a_primary_that_was_demoted_is_left_and_wake_ups_with_it() {
+pub(crate) fn clients_and_wake_ups_leave_a_demoted_primary() {
     run(async {
         let servers = replicas(&[]);
         let client = client(&servers, &[0, 1, 2]).await;
@@ -163,7 +163,7 @@ pub(crate) fn a_client_that_only_listens_leaves_a_demoted_primary() {
 
 // Proves: replica-promoted
 /// A search that began before the promotion, and waits for the silent primary, finds the successor.
-pub(crate) fn a_primary_that_stands_still_is_left_for_a_replica_that_is_promoted() {
+pub(crate) fn clients_leave_a_stalled_primary_for_its_replica() {
     run(async {
         let servers = replicas(&[]);
         let client = client(&servers, &[0, 1, 2]).await;
@@ -234,7 +234,7 @@ pub(crate) fn what_all_hosts_refuse_is_rejected_without_a_password() {
     });
 }
 
-pub(crate) fn a_user_without_info_is_told_the_role_all_the_same() {
+pub(crate) fn a_user_without_info_still_learns_the_role() {
     run(async {
         let servers = replicas(&[]);
         for server in 0..3 {

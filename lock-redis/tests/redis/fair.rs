@@ -50,7 +50,7 @@ async fn dead_waiters(raw: &mut Raw, number: u32) {
 }
 
 // Proves: redis-fair
-pub(crate) fn processes_are_served_in_the_order_in_which_they_came() {
+pub(crate) fn processes_are_served_in_order_of_arrival() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -104,7 +104,7 @@ pub(crate) fn a_try_neither_queues_nor_passes_a_waiter() {
     });
 }
 
-pub(crate) fn a_waiter_that_goes_leaves_no_trace_and_wakes_the_next() {
+pub(crate) fn a_leaving_waiter_leaves_nothing_and_wakes_the_next() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -136,7 +136,7 @@ pub(crate) fn a_waiter_that_goes_leaves_no_trace_and_wakes_the_next() {
 }
 
 // Proves: redis-fair
-pub(crate) fn dead_waiters_cost_one_grace_once_however_many_there_are() {
+pub(crate) fn any_number_of_dead_waiters_costs_one_grace() {
     run(async {
         for number in [1, 10, 100] {
             let server = Server::start(&[]);
@@ -182,7 +182,7 @@ pub(crate) fn a_waiter_that_asks_keeps_its_place() {
     });
 }
 
-pub(crate) fn the_places_of_waiters_that_all_died_are_gone_after_the_grace() {
+pub(crate) fn dead_waiters_queue_positions_end_after_the_grace() {
     run(async {
         let server = Server::start(&[]);
         let (mut raw, client) = (server.raw().await, server.client(SHORT).await);
@@ -234,7 +234,7 @@ pub(crate) fn only_the_first_waiter_is_woken() {
     });
 }
 
-pub(crate) fn a_client_of_the_own_layout_is_excluded_and_passes_the_waiters() {
+pub(crate) fn an_own_layout_client_is_excluded_but_overtakes_waiters() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;

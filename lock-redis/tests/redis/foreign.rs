@@ -22,7 +22,7 @@ fn revocation(holder: &str, when: When) -> Revocation {
 }
 
 // Proves: error-kinds
-pub(crate) fn a_key_that_is_no_lease_is_refused_and_left_alone() {
+pub(crate) fn a_key_without_lease_is_refused_and_kept() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -109,7 +109,7 @@ pub(crate) fn what_looks_like_ours_is_shown_in_one_line() {
     });
 }
 
-pub(crate) fn another_librarys_lock_excludes_ours_and_the_other_way_round() {
+pub(crate) fn another_librarys_locks_and_ours_exclude_each_other() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -150,7 +150,7 @@ const THEIRS: [&str; 3] =
 /// As this library writes it.
 const OURS: &str = "9f86d081884c7d659a2feaa0c55ad015 a label";
 
-pub(crate) fn a_holder_that_tells_no_waiter_is_known_by_its_value() {
+pub(crate) fn a_silent_holder_is_known_by_its_value() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -176,7 +176,7 @@ pub(crate) fn a_holder_that_tells_no_waiter_is_known_by_its_value() {
     });
 }
 
-pub(crate) fn a_waiter_has_soon_what_another_library_released_in_silence() {
+pub(crate) fn a_waiter_soon_gets_a_silently_released_lock() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;

@@ -36,7 +36,7 @@ pub(crate) fn a_token_rises_whatever_is_lost() {
     });
 }
 
-pub(crate) fn a_token_ahead_of_the_clock_is_followed_and_not_taken_for_the_time() {
+pub(crate) fn a_token_ahead_of_the_clock_sets_no_time() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -58,7 +58,7 @@ pub(crate) fn a_token_ahead_of_the_clock_is_followed_and_not_taken_for_the_time(
     });
 }
 
-pub(crate) fn a_lock_that_is_handed_over_has_a_whole_lease() {
+pub(crate) fn a_handed_over_lock_has_a_whole_lease() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -99,7 +99,7 @@ pub(crate) fn the_script_refuses_an_attempt_after_its_deadline() {
     });
 }
 
-pub(crate) fn an_attempt_that_the_server_reads_after_its_patience_takes_nothing() {
+pub(crate) fn an_attempt_read_after_its_patience_takes_nothing() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -120,7 +120,7 @@ pub(crate) fn an_attempt_that_the_server_reads_after_its_patience_takes_nothing(
     });
 }
 
-pub(crate) fn a_question_that_took_long_puts_no_deadline_beyond_the_patience() {
+pub(crate) fn a_slow_question_puts_no_deadline_beyond_patience() {
     run(async {
         let server = Server::start(&[]);
         let raw = server.raw().await;
@@ -138,7 +138,7 @@ pub(crate) fn a_question_that_took_long_puts_no_deadline_beyond_the_patience() {
     });
 }
 
-pub(crate) fn a_token_ahead_of_the_clock_puts_no_deadline_beyond_the_patience() {
+pub(crate) fn a_token_ahead_puts_no_deadline_beyond_patience() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -165,7 +165,7 @@ async fn takes_nothing_late(server: &Server, client: &Client, raw: &Raw) {
     assert_eq!(raw.ask::<u32>(&["EXISTS", "a"]).await, 0);
 }
 
-pub(crate) fn an_attempt_refused_for_an_old_estimate_is_sent_again() {
+pub(crate) fn an_attempt_with_a_stale_estimate_is_resent() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -202,7 +202,7 @@ pub(crate) fn renewals_never_shorten() {
     });
 }
 
-pub(crate) fn a_renewal_takes_nothing_and_says_what_became_of_the_lock() {
+pub(crate) fn a_renewal_takes_nothing_and_reports_the_locks_fate() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -224,7 +224,7 @@ pub(crate) fn a_renewal_takes_nothing_and_says_what_became_of_the_lock() {
     });
 }
 
-pub(crate) fn an_attempt_again_has_the_same_token_and_never_less_time() {
+pub(crate) fn a_repeated_attempt_keeps_token_and_time() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -244,7 +244,7 @@ pub(crate) fn an_attempt_again_has_the_same_token_and_never_less_time() {
     });
 }
 
-pub(crate) fn a_look_that_finds_it_held_writes_nothing_and_costs_little() {
+pub(crate) fn a_look_at_a_held_lock_writes_nothing() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;

@@ -60,7 +60,7 @@ async fn save(raw: &mut Raw, status: &str) {
 }
 
 // Proves: disk-full
-pub(crate) fn a_server_that_cannot_write_takes_no_locks_and_its_holders_know() {
+pub(crate) fn an_unwritable_server_grants_nothing_and_its_holders_learn() {
     run(async {
         let server = Server::start(&["--save", "3600 1", "--enable-protected-configs", "yes"]);
         let mut raw = server.raw().await;
@@ -88,7 +88,7 @@ pub(crate) fn a_server_that_cannot_write_takes_no_locks_and_its_holders_know() {
 }
 
 // Proves: no-memory
-pub(crate) fn a_server_without_memory_keeps_what_is_held_and_frees_it() {
+pub(crate) fn a_server_without_memory_keeps_and_frees_locks() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -106,7 +106,7 @@ pub(crate) fn a_server_without_memory_keeps_what_is_held_and_frees_it() {
 }
 
 // Proves: no-connection
-pub(crate) fn a_full_server_refuses_new_clients_and_keeps_the_connected_ones() {
+pub(crate) fn a_full_server_refuses_only_new_clients() {
     run(async {
         let server = Server::start(&["--maxclients", "8"]);
         let client = server.client("").await;
@@ -156,7 +156,7 @@ pub(crate) fn a_holder_that_loses_its_rights_knows_in_time() {
 }
 
 // Proves: expiry-removed
-pub(crate) fn a_lock_whose_end_an_administrator_took_away_has_one_again() {
+pub(crate) fn a_lock_stripped_of_its_expiry_regains_one() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -171,7 +171,7 @@ pub(crate) fn a_lock_whose_end_an_administrator_took_away_has_one_again() {
     });
 }
 
-pub(crate) fn a_look_gives_back_a_whole_lease_whose_end_was_taken_away() {
+pub(crate) fn a_look_restores_an_expiry_that_was_removed() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -201,7 +201,7 @@ pub(crate) fn a_look_gives_back_a_whole_lease_whose_end_was_taken_away() {
 }
 
 // Proves: B14, replica-promoted
-pub(crate) fn a_replica_that_lagged_and_was_promoted_hands_out_a_higher_token() {
+pub(crate) fn a_promoted_lagging_replica_grants_a_higher_token() {
     run(async {
         let primary = Server::start(&["--repl-diskless-sync-delay", "0"]);
         let between = Proxy::start(&format!("127.0.0.1:{}", primary.port())).await.unwrap();

@@ -9,7 +9,7 @@ use lock_test_servers::Port;
 use crate::server::{Server, claim, granted, name, run};
 use lock_conformance::timing::released;
 
-pub(crate) fn a_lock_is_its_name_and_a_token_beside_it() {
+pub(crate) fn a_lock_is_its_key_and_its_token() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;

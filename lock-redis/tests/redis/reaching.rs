@@ -112,7 +112,7 @@ pub(crate) fn opening_waits_for_the_server_unless_it_is_lazy() {
     });
 }
 
-pub(crate) fn opening_waits_for_a_server_that_is_not_up_yet() {
+pub(crate) fn opening_waits_for_a_server_not_yet_up() {
     run(async {
         let server = Server::start(&[]);
         let url = server.url("?connect_wait=120s");
@@ -150,7 +150,7 @@ pub(crate) fn the_patience_is_the_urls() {
     });
 }
 
-pub(crate) fn a_connection_that_takes_longer_than_a_call_is_there_for_the_next() {
+pub(crate) fn a_slow_connection_serves_the_next_call() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;

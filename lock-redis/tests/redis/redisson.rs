@@ -81,7 +81,7 @@ fn waits(client: &Client) -> tokio::task::JoinHandle<lock_core::Guard> {
     tokio::spawn(async move { lock.acquire().await.unwrap() })
 }
 
-pub(crate) fn a_lock_is_a_hash_as_redisson_writes_it_and_leaves_nothing_but_its_token() {
+pub(crate) fn a_lock_is_redissons_hash_and_leaves_its_token() {
     run(async {
         let server = Server::start(&[]);
         let (mut raw, client) = (server.raw().await, server.client(REDISSON).await);
@@ -105,7 +105,7 @@ pub(crate) fn a_lock_is_a_hash_as_redisson_writes_it_and_leaves_nothing_but_its_
     });
 }
 
-pub(crate) fn the_number_of_holds_is_written_by_the_next_renewal() {
+pub(crate) fn the_next_renewal_writes_the_hold_count() {
     run(async {
         let server = Server::start(&[]);
         let (mut raw, client) = (server.raw().await, server.client(REDISSON).await);
@@ -205,7 +205,7 @@ pub(crate) fn redissons_fair_lock_and_ours_exclude_each_other() {
     });
 }
 
-pub(crate) fn a_release_that_is_sent_again_has_the_same_answer() {
+pub(crate) fn a_resent_release_has_the_same_answer() {
     run(async {
         let server = Server::start(&[]);
         let (mut raw, client) = (server.raw().await, server.client(REDISSON).await);
@@ -229,7 +229,7 @@ pub(crate) fn a_release_that_is_sent_again_has_the_same_answer() {
 }
 
 // Proves: redisson
-pub(crate) fn tokens_of_the_fenced_form_are_in_one_order_with_redissons() {
+pub(crate) fn fenced_tokens_share_one_order_with_redissons() {
     run(async {
         let server = Server::start(&[]);
         let (mut raw, client) = (server.raw().await, server.client(FENCED).await);
@@ -263,7 +263,7 @@ pub(crate) fn tokens_of_the_fenced_form_are_in_one_order_with_redissons() {
     });
 }
 
-pub(crate) fn a_string_where_a_hash_should_be_is_refused_and_left_alone() {
+pub(crate) fn a_string_for_a_hash_is_refused_and_kept() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;

@@ -40,7 +40,8 @@ pub(crate) fn a_missing_right_is_bad_and_named_alone() {
             drop(restricted(&server, &mut raw, &[&ALL[..], rules].concat()).await);
             let client = in_layout(&server, layout).await;
             let found = match missing {
-                // Before Redis 7.2, the server does not name a command of a script. Some commands are for waiters alone.
+                // Before Redis 7.2, the server does not name a command of a script. Some commands are for
+                // waiters alone.
                 "+set" | "+zadd" | "+hset" => refusal::is_found(&client, missing).await,
                 _ => refusal::is_told(&client, missing).await,
             };
@@ -53,7 +54,7 @@ pub(crate) fn a_missing_right_is_bad_and_named_alone() {
     });
 }
 
-pub(crate) fn a_command_that_is_not_there_is_said_to_be_missing() {
+pub(crate) fn an_error_names_a_missing_command() {
     run(async {
         for renamed in ["EVALSHA", "SET"] {
             let server = Server::start(&["--rename-command", renamed, ""]);
@@ -101,7 +102,7 @@ pub(crate) fn a_server_that_takes_no_writes_is_bad() {
     });
 }
 
-pub(crate) fn a_server_without_room_for_a_client_is_no_other_kind_of_server() {
+pub(crate) fn a_full_server_is_not_taken_for_another_kind() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -116,7 +117,7 @@ pub(crate) fn a_server_without_room_for_a_client_is_no_other_kind_of_server() {
 }
 
 /// 100,000 keys take 100 requests.
-pub(crate) fn a_list_beside_many_keys_has_a_patience_for_each_request() {
+pub(crate) fn a_list_among_many_keys_has_patience_per_request() {
     const PATIENCE: Duration = Duration::from_millis(500);
     run_within(Duration::from_secs(60), async {
         let server = Server::start(&[]);

@@ -99,7 +99,7 @@ pub(crate) fn a_sentinel_is_not_believed_before_the_server() {
     });
 }
 
-pub(crate) fn a_name_that_they_do_not_know_is_a_clear_error() {
+pub(crate) fn a_name_unknown_to_sentinels_is_a_clear_error() {
     run(async {
         let servers = replicas(&[]);
         let one = sentinel_of(servers.servers()[0].port());
@@ -172,7 +172,7 @@ pub(crate) fn a_user_of_the_sentinels_needs_few_rights() {
 }
 
 // Proves: network-dead
-pub(crate) fn without_sentinels_an_error_comes_in_time_and_an_open_client_goes_on() {
+pub(crate) fn without_sentinels_errors_are_prompt_and_open_clients_continue() {
     run(async {
         let servers = replicas(&[]);
         let one = sentinel_of(servers.servers()[0].port());
@@ -228,7 +228,7 @@ async fn contend(lock: Lock, grants: mpsc::UnboundedSender<(u64, Instant)>, stop
 }
 
 // Proves: redis-failover, replica-promoted
-pub(crate) fn a_primary_that_is_killed_under_load_has_a_successor_that_all_meet() {
+pub(crate) fn all_clients_meet_a_killed_primarys_successor() {
     run(async {
         let servers = replicas(&[]);
         let sentinels = watched(&servers);
@@ -281,7 +281,7 @@ pub(crate) fn a_primary_that_is_killed_under_load_has_a_successor_that_all_meet(
 }
 
 // Proves: replica-promoted
-pub(crate) fn a_waiter_on_a_primary_that_stands_still_is_woken_through_its_successor() {
+pub(crate) fn a_stalled_primarys_successor_wakes_its_waiter() {
     run(async {
         let servers = replicas(&[]);
         let sentinels = watched(&servers);
@@ -311,7 +311,7 @@ pub(crate) fn a_waiter_on_a_primary_that_stands_still_is_woken_through_its_succe
     });
 }
 
-pub(crate) fn a_call_on_a_primary_that_stands_still_ends_with_the_failover() {
+pub(crate) fn a_failover_ends_calls_on_a_stalled_primary() {
     run(async {
         let servers = replicas(&[]);
         let sentinels = watched(&servers);
@@ -336,7 +336,7 @@ pub(crate) fn a_call_on_a_primary_that_stands_still_ends_with_the_failover() {
 }
 
 // Proves: redis-failover, replica-promoted
-pub(crate) fn a_holder_that_is_cut_off_with_its_primary_is_refused_at_the_resource() {
+pub(crate) fn the_resource_refuses_a_cut_off_primarys_holder() {
     run(async {
         let servers = replicas(&[]);
         let sentinels = watched(&servers);

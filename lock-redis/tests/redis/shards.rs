@@ -77,7 +77,7 @@ pub(crate) fn releases_stay_at_the_members_that_have_the_slot() {
     });
 }
 
-pub(crate) fn only_the_first_waiter_of_a_fair_lock_is_woken() {
+pub(crate) fn a_fair_lock_wakes_only_its_first_waiter() {
     run(async {
         let cluster = start();
         let mut holder = claim(&client_of(&cluster, FAIR).await, "n", 60_000);
@@ -104,7 +104,7 @@ fn move_slot(cluster: &RedisCluster, slot: u16, from: usize, to: usize) {
     cluster.end_to_move(slot, from, to).unwrap();
 }
 
-pub(crate) fn a_slot_that_moves_wakes_its_waiters_and_leaves_the_others() {
+pub(crate) fn a_moving_slot_wakes_only_its_waiters() {
     run(async {
         let cluster = start();
         let (a, b) = (client(&cluster).await, client(&cluster).await);
@@ -133,9 +133,9 @@ pub(crate) fn a_slot_that_moves_wakes_its_waiters_and_leaves_the_others() {
     });
 }
 
-/// The release is carried out at the member to which the key has gone. The waiter listens at the other one, which has the
-/// slot.
-pub(crate) fn a_release_of_a_lock_on_its_way_wakes_its_waiter() {
+/// The release is carried out at the member to which the key has gone. The waiter listens at the other one,
+/// which has the slot.
+pub(crate) fn releasing_a_moving_lock_wakes_its_waiter() {
     run(async {
         let cluster = start();
         let (a, b) = (client(&cluster).await, client(&cluster).await);
@@ -157,7 +157,7 @@ pub(crate) fn a_release_of_a_lock_on_its_way_wakes_its_waiter() {
     });
 }
 
-pub(crate) fn a_slot_that_has_come_back_is_listened_to_again() {
+pub(crate) fn a_returned_slot_is_listened_to_again() {
     run(async {
         let cluster = start();
         let (a, b) = (client(&cluster).await, client(&cluster).await);
@@ -191,7 +191,7 @@ async fn found(client: &Client, subject: &str) -> Finding {
     findings.into_iter().find(|finding| finding.subject == subject).expect("one finding per question")
 }
 
-pub(crate) fn a_user_without_sharded_channels_releases_and_looks_instead_of_being_woken() {
+pub(crate) fn a_user_without_sharded_channels_releases_and_polls() {
     run(async {
         let cluster = RedisCluster::start(&Settings::default()).expect("another was started before");
         for member in &mut members(&cluster).await {

@@ -101,7 +101,7 @@ pub(crate) fn files_that_are_none_are_named() {
     assert_eq!(lock_redis::Redis::from_url(&swapped).unwrap_err().kind(), ErrorKind::Invalid);
 }
 
-pub(crate) fn a_ca_that_is_shown_as_a_servers_certificate_is_explained() {
+pub(crate) fn a_ca_used_as_server_certificate_is_explained() {
     run(async {
         let folder = CertificateFolder::make().unwrap();
         let (file, taken) = (|name: &str| folder.file(name), Port::free().unwrap());

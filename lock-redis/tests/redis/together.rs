@@ -55,7 +55,7 @@ pub(crate) fn calls_of_one_moment_share_a_write() {
     });
 }
 
-pub(crate) fn a_runtime_that_ends_leaves_no_queue_that_no_task_sends() {
+pub(crate) fn an_ended_runtime_leaves_no_unsent_queue() {
     let server = Server::start(&[]);
     let lasting = tokio::runtime::Runtime::new().unwrap();
     let client = lasting.block_on(async {
@@ -73,7 +73,7 @@ pub(crate) fn a_runtime_that_ends_leaves_no_queue_that_no_task_sends() {
     lasting.block_on(within("the test ends", Duration::from_secs(30), all_granted(&client, "a")));
 }
 
-pub(crate) fn an_answer_that_is_an_error_is_only_its_own() {
+pub(crate) fn an_error_answer_fails_only_its_own_call() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -96,7 +96,7 @@ pub(crate) fn an_answer_that_is_an_error_is_only_its_own() {
     });
 }
 
-pub(crate) fn a_cut_connection_fails_all_that_is_under_way_and_none_after() {
+pub(crate) fn a_cut_connection_fails_only_calls_in_flight() {
     run_on_one_thread(async {
         let server = Server::start(&[]);
         let proxy = Proxy::start(&format!("127.0.0.1:{}", server.port())).await.unwrap();

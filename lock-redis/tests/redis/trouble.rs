@@ -12,7 +12,7 @@ use crate::together::run_on_one_thread;
 const NOT_DONE: ErrorKind = ErrorKind::Unavailable { effect: Effect::NotApplied };
 
 // Proves: no-memory
-pub(crate) fn a_server_without_memory_is_unavailable_until_it_has_some() {
+pub(crate) fn a_server_is_unavailable_while_without_memory() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -59,7 +59,7 @@ pub(crate) fn a_demoted_primary_is_left_and_its_successor_met() {
 
 // Proves: busy-server
 /// While another program's script runs, the server answers that it is busy, or not at all.
-pub(crate) fn a_script_that_blocks_the_server_costs_no_longer_lease() {
+pub(crate) fn a_blocking_script_grants_no_longer_lease() {
     run(async {
         let server = Server::start(&["--lua-time-limit", "5"]);
         let (client, mut killer) = (server.client("").await, server.raw().await);
@@ -183,7 +183,7 @@ pub(crate) fn many_calls_open_one_connection() {
     });
 }
 
-pub(crate) fn a_restarted_server_is_found_again_with_what_it_is_now() {
+pub(crate) fn a_restarted_server_is_described_anew() {
     run(async {
         let server = Server::start(&[]);
         let client = server.client("").await;

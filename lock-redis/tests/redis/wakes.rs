@@ -166,7 +166,7 @@ pub(crate) fn a_holder_takes_no_wake_ups_from_waiters() {
     });
 }
 
-pub(crate) fn one_connection_listens_for_all_claims_and_unsubscribes_unused_channels() {
+pub(crate) fn one_connection_serves_all_claims_and_unsubscribes_unused_channels() {
     run(async {
         let server = Server::start(&[]);
         let raw = server.raw().await;
@@ -200,7 +200,7 @@ pub(crate) fn one_connection_listens_for_all_claims_and_unsubscribes_unused_chan
     });
 }
 
-pub(crate) fn a_name_that_is_handed_over_often_is_not_subscribed_anew() {
+pub(crate) fn frequent_hand_overs_cause_no_new_subscription() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -247,7 +247,7 @@ pub(crate) fn a_broken_subscription_is_restored_and_all_listeners_look() {
     });
 }
 
-pub(crate) fn an_order_in_a_gap_does_not_hide_the_gap() {
+pub(crate) fn a_command_does_not_hide_its_gap() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;

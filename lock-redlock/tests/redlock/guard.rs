@@ -14,7 +14,7 @@ use lock_test_servers::Settings;
 use super::nodes::{FIVE, Nodes, admin, node_at};
 use super::{PATIENCE, TTL, five, ms, options, released, run};
 
-pub(crate) fn a_new_node_has_no_vote_until_its_operator_says_so() {
+pub(crate) fn a_new_node_votes_only_after_its_operators_approval() {
     run(async {
         let nodes = Nodes::unmarked(FIVE, &Settings::default()).unwrap().with_max_ttl(ms(1500));
         let client = nodes.open(options()).await.unwrap();
@@ -203,7 +203,7 @@ pub(crate) fn a_node_with_replicas_has_no_vote() {
 
 // Proves: rights-revoked
 /// A node whose user may not ask its history could not tell whether it has been restarted.
-pub(crate) fn a_node_whose_user_may_not_ask_its_history_has_no_vote() {
+pub(crate) fn a_node_with_unreadable_history_has_no_vote() {
     run(async {
         let nodes = five(ms(1500));
         for url in &nodes.urls()[..3] {
@@ -289,7 +289,7 @@ pub(crate) fn what_a_majority_has_forgotten_is_lost() {
 }
 
 // Proves: server-restarted
-pub(crate) fn a_rolling_restart_of_all_costs_no_holder_the_lock() {
+pub(crate) fn a_rolling_restart_costs_no_holder_its_lock() {
     run(async {
         let nodes = five(TTL);
         let (holder, other) = (nodes.open(options()).await.unwrap(), nodes.open(options()).await.unwrap());

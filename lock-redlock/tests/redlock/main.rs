@@ -28,25 +28,25 @@ use nodes::{FIVE, Nodes};
 rules! {
     fn();
     guard {
-        a_new_node_has_no_vote_until_its_operator_says_so,
+        a_new_node_votes_only_after_its_operators_approval,
         a_node_that_was_flushed_has_no_vote,
         a_restarted_node_grants_nothing_that_it_has_forgotten,
         clients_agree_on_the_longest_ttl,
         a_node_that_evicts_has_no_vote,
         a_node_with_replicas_has_no_vote,
-        a_node_whose_user_may_not_ask_its_history_has_no_vote,
+        a_node_with_unreadable_history_has_no_vote,
         one_server_under_two_names_is_refused,
         what_a_majority_has_forgotten_is_lost,
-        a_rolling_restart_of_all_costs_no_holder_the_lock,
+        a_rolling_restart_costs_no_holder_its_lock,
     }
     minority {
         two_of_five_may_be_dead_or_silent,
-        two_of_five_may_be_slow_or_a_black_hole,
-        without_a_majority_nothing_is_granted_and_the_error_says_why,
+        two_of_five_nodes_may_be_slow_or_silent,
+        a_lacking_majority_is_an_error_without_grant,
         a_node_that_comes_back_is_refilled,
-        a_slow_node_that_has_lost_the_lock_is_refilled,
+        a_slow_node_without_the_lock_is_refilled,
         a_try_that_came_to_nothing_leaves_nothing,
-        what_comes_back_meanwhile_is_no_part_of_a_release,
+        nodes_returning_meanwhile_are_not_released,
         a_revoke_now_is_not_undone_by_renewals,
         a_revoked_lock_is_free_when_a_majority_is,
     }
@@ -55,9 +55,9 @@ rules! {
     }
     older_state {
         a_node_that_followed_another_server_has_no_vote,
-        a_database_that_was_swapped_away_and_back_has_no_vote,
+        a_database_swapped_and_restored_has_no_vote,
         databases_that_were_swapped_have_no_vote,
-        a_replica_that_may_be_written_to_has_no_vote,
+        a_writable_replica_has_no_vote,
     }
     reaching {
         opening_waits_for_a_majority_unless_it_is_lazy,
@@ -77,21 +77,21 @@ rules! {
         what_an_earlier_try_left_is_taken_over,
         a_late_copy_of_an_attempt_is_another_grant,
         a_try_needs_one_round,
-        a_proposal_is_the_token_of_all_nodes_below_it,
+        a_proposal_raises_the_token_of_lower_nodes,
         a_proposal_counts_up_to_a_second_ahead,
     }
     tries {
-        what_all_nodes_have_given_up_is_not_given_up_again,
-        what_may_come_late_is_given_up_behind_the_lock,
-        a_node_that_the_majority_did_not_need_is_released_too,
-        a_vote_that_comes_after_the_release_is_taken_back,
+        a_try_released_on_all_nodes_is_not_rereleased,
+        a_possible_late_vote_is_released_in_background,
+        a_node_beyond_the_majority_is_released_too,
+        a_vote_after_the_release_is_taken_back,
         what_can_not_be_given_up_keeps_no_lock,
-        what_no_node_was_asked_to_forget_is_not_forgotten,
-        what_was_asked_ahead_of_the_others_is_not_forgotten,
-        a_candidate_that_defers_sees_which_try_has_a_majority,
-        a_candidate_that_defers_waits_only_for_nodes_that_can_decide,
-        a_candidate_that_defers_to_the_same_try_twice_asks_all_nodes,
-        a_majority_that_is_taken_back_is_told_to_waiters,
+        a_try_not_released_anywhere_is_not_forgotten,
+        a_node_asked_ahead_is_not_forgotten,
+        a_deferring_candidate_sees_the_majority_try,
+        a_deferring_candidate_awaits_only_deciding_nodes,
+        a_candidate_deferring_twice_asks_all_nodes,
+        waiters_are_notified_of_a_withdrawn_majority,
         a_minority_is_taken_back_in_silence,
     }
 }

@@ -43,7 +43,7 @@ pub(crate) fn two_of_five_may_be_dead_or_silent() {
 
 // Proves: B25, network-dead, network-slow
 /// Each node may take 5 s here, so a client that waited for the two nodes would be late.
-pub(crate) fn two_of_five_may_be_slow_or_a_black_hole() {
+pub(crate) fn two_of_five_nodes_may_be_slow_or_silent() {
     run(async {
         let nodes = five(Duration::from_secs(30));
         let proxy = Proxy::start_all(&nodes.addresses()[..2]).await.unwrap();
@@ -83,7 +83,7 @@ pub(crate) fn two_of_five_may_be_slow_or_a_black_hole() {
 }
 
 // Proves: B25, quorum-split, majority-silent
-pub(crate) fn without_a_majority_nothing_is_granted_and_the_error_says_why() {
+pub(crate) fn a_lacking_majority_is_an_error_without_grant() {
     run(async {
         let nodes = five(Duration::from_secs(30));
         let client = nodes.open(options()).await.unwrap();
@@ -133,7 +133,7 @@ pub(crate) fn a_node_that_comes_back_is_refilled() {
 }
 
 /// The slow node answers after the renewal that it has lost the lock, and has it again after a later one.
-pub(crate) fn a_slow_node_that_has_lost_the_lock_is_refilled() {
+pub(crate) fn a_slow_node_without_the_lock_is_refilled() {
     run(async {
         let nodes = five(Duration::from_secs(30));
         let proxy = Proxy::start_all(&nodes.addresses()[..1]).await.unwrap();
@@ -187,7 +187,7 @@ pub(crate) fn a_try_that_came_to_nothing_leaves_nothing() {
 
 /// Three of five nodes had the lock. One of them has forgotten it when the first release comes, and has it again, from
 /// an older state of its data, when the second one comes.
-pub(crate) fn what_comes_back_meanwhile_is_no_part_of_a_release() {
+pub(crate) fn nodes_returning_meanwhile_are_not_released() {
     run(async {
         let nodes = five(Duration::from_secs(30));
         let client = nodes.open(options()).await.unwrap();

@@ -13,8 +13,8 @@ use super::nodes::{Nodes, admin};
 use super::{PATIENCE, TTL, five, ms, options, run};
 
 // Proves: redlock-forgets, older-data
-/// A replica was made and cut off before the grant. Its primary follows it, and is a primary again: the server's run is the
-/// same, and so is everything that the run has written.
+/// A replica was made and cut off before the grant. Its primary follows it, and is a primary again: the
+/// server's run is the same, and so is everything that the run has written.
 pub(crate) fn a_node_that_followed_another_server_has_no_vote() {
     run(async {
         let (nodes, former) = (five(ms(3000)), Nodes::unmarked(1, &Settings::default()).unwrap());
@@ -36,7 +36,7 @@ pub(crate) fn a_node_that_followed_another_server_has_no_vote() {
 
 // Proves: redlock-forgets, older-data
 /// The node votes on what took the place of its database. Then that goes, and what was there before is back.
-pub(crate) fn a_database_that_was_swapped_away_and_back_has_no_vote() {
+pub(crate) fn a_database_swapped_and_restored_has_no_vote() {
     run(async {
         for is_marked in [true, false] {
             let nodes = five(ms(3000));
@@ -67,7 +67,7 @@ pub(crate) fn databases_that_were_swapped_have_no_vote() {
 }
 
 /// A writable replica takes writes, and forgets them with its next synchronisation.
-pub(crate) fn a_replica_that_may_be_written_to_has_no_vote() {
+pub(crate) fn a_writable_replica_has_no_vote() {
     run(async {
         let (nodes, primary) = (five(ms(3000)), Nodes::unmarked(1, &Settings::default()).unwrap());
         let (replica, node) = (&nodes.servers()[0], nodes.node(0));

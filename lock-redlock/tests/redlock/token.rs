@@ -201,7 +201,7 @@ pub(crate) fn a_try_needs_one_round() {
     });
 }
 
-pub(crate) fn a_proposal_is_the_token_of_all_nodes_below_it() {
+pub(crate) fn a_proposal_raises_the_token_of_lower_nodes() {
     run(async {
         let nodes = five(Duration::from_secs(30));
         let (node, a) = (nodes.node(0), ask("a"));

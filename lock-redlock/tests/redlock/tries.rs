@@ -196,7 +196,7 @@ impl Site {
     }
 }
 
-pub(crate) fn what_all_nodes_have_given_up_is_not_given_up_again() {
+pub(crate) fn a_try_released_on_all_nodes_is_not_rereleased() {
     const LOST: usize = 20;
     let then = |lost: GrantAnswer| [&[lost; LOST][..], &[Yes(2)]].concat();
     let mut site = Site::of([&then(Yes(1)), &then(No("other")), &then(No("other"))]);
@@ -216,7 +216,7 @@ pub(crate) fn what_all_nodes_have_given_up_is_not_given_up_again() {
 
 /// A vote that was not answered may come late. (The votes were split between two other candidates, so the next try asks
 /// the first node alone.)
-pub(crate) fn what_may_come_late_is_given_up_behind_the_lock() {
+pub(crate) fn a_possible_late_vote_is_released_in_background() {
     let first_alone = [No("other"), Yes(2), Yes(2)];
     let mut site =
         Site::of([&[&[Yes(1)], &first_alone[..]].concat(), &[Nothing, Yes(2)], &[No("other"), Yes(2)]]);
@@ -235,7 +235,7 @@ pub(crate) fn what_may_come_late_is_given_up_behind_the_lock() {
 }
 
 /// What it keeps would count against the next owners.
-pub(crate) fn a_node_that_the_majority_did_not_need_is_released_too() {
+pub(crate) fn a_node_beyond_the_majority_is_released_too() {
     let mut site = Site::of([&[Yes(1)], &[Yes(1)], &[Yes(1)]]);
     run(async move {
         site.wins().await;
@@ -252,7 +252,7 @@ pub(crate) fn a_node_that_the_majority_did_not_need_is_released_too() {
 }
 
 /// The release takes another connection than the vote, and comes first.
-pub(crate) fn a_vote_that_comes_after_the_release_is_taken_back() {
+pub(crate) fn a_vote_after_the_release_is_taken_back() {
     let mut site = Site::of([&[Yes(1)], &[Yes(1)], &[Nothing]]);
     run(async move {
         site.wins().await;
@@ -290,7 +290,7 @@ pub(crate) fn what_can_not_be_given_up_keeps_no_lock() {
 }
 
 /// The try after it had the same value, and every node answered that one.
-pub(crate) fn what_no_node_was_asked_to_forget_is_not_forgotten() {
+pub(crate) fn a_try_not_released_anywhere_is_not_forgotten() {
     let other = No("other");
     let mut site = Site::of([&[other, Yes(1), Yes(2)], &[Nothing, other, Yes(2)], &[other, other, Yes(2)]]);
     run(async move {
@@ -304,7 +304,7 @@ pub(crate) fn what_no_node_was_asked_to_forget_is_not_forgotten() {
 
 /// After the votes were split, each candidate asks one node before the others. That node is silent at first, or its
 /// connection is gone after its yes.
-pub(crate) fn what_was_asked_ahead_of_the_others_is_not_forgotten() {
+pub(crate) fn a_node_asked_ahead_is_not_forgotten() {
     let third = [No("c"), No("c"), Yes(3)];
     let silent = Site::of([&[Yes(1), Nothing, No("c"), Yes(3)], &[No("b"), Yes(2), Yes(2), Yes(3)], &third]);
     let gone = Site::of([&[Yes(1), Yes(2), Refused, Yes(3), Yes(3)], &[No("b"), Yes(2), Yes(3)], &third]);
@@ -320,7 +320,7 @@ pub(crate) fn what_was_asked_ahead_of_the_others_is_not_forgotten() {
 }
 
 /// A candidate that defers takes no vote from a candidate that needs it.
-pub(crate) fn a_candidate_that_defers_sees_which_try_has_a_majority() {
+pub(crate) fn a_deferring_candidate_sees_the_majority_try() {
     let mut site = Site::of([&[Yes(1), No("a")], &[No("b")], &[No("c")]]);
     run(async move {
         site.loses().await;
@@ -333,7 +333,7 @@ pub(crate) fn a_candidate_that_defers_sees_which_try_has_a_majority() {
 }
 
 /// Once a majority shows one try, or none can any more, a missing answer decides nothing.
-pub(crate) fn a_candidate_that_defers_waits_only_for_nodes_that_can_decide() {
+pub(crate) fn a_deferring_candidate_awaits_only_deciding_nodes() {
     let decided = Shows::Holder("a");
     for (shows, sees) in [([decided, decided, Shows::Silence], true), ([Shows::NoHolder; 3], false)] {
         let mut site = Site::of([&[Yes(1), No("a")], &[No("b")], &[No("c")], &[No("d")], &[No("e")]]);
@@ -353,7 +353,7 @@ pub(crate) fn a_candidate_that_defers_waits_only_for_nodes_that_can_decide() {
 }
 
 /// A client that died during its try may have left its value on the first node. The other nodes decide.
-pub(crate) fn a_candidate_that_defers_to_the_same_try_twice_asks_all_nodes() {
+pub(crate) fn a_candidate_deferring_twice_asks_all_nodes() {
     let mut site =
         Site::of([&[Yes(1), No("a"), No("d"), No("d"), No("d")], &[No("b"), Yes(2)], &[No("c"), Yes(2)]]);
     run(async move {
@@ -365,7 +365,7 @@ pub(crate) fn a_candidate_that_defers_to_the_same_try_twice_asks_all_nodes() {
 }
 
 /// Another candidate that met these votes took the try for the holder, and waits for its release.
-pub(crate) fn a_majority_that_is_taken_back_is_told_to_waiters() {
+pub(crate) fn waiters_are_notified_of_a_withdrawn_majority() {
     let mut site = Site::of([&[Yes(5)], &[Yes(7)], &[No("other")]]);
     run(async move {
         // The first node did not raise its token to the second's.

@@ -175,12 +175,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_that_was_not_asked_for_is_no_server_that_cannot_be_reached() {
+    fn an_unexpected_answer_is_no_unreachable_server() {
         assert_eq!(connecting(SqlxError::RowNotFound).kind(), ErrorKind::Rejected);
     }
 
     #[test]
-    fn a_connection_that_broke_says_nothing_of_what_was_done() {
+    fn a_broken_connection_leaves_the_effect_unknown() {
         let broken = || SqlxError::Io(io::ErrorKind::ConnectionReset.into());
         assert_eq!(asking(broken()).kind(), ErrorKind::Unavailable { effect: Effect::Unknown });
         assert_eq!(connecting(broken()).kind(), ErrorKind::Unavailable { effect: Effect::NotApplied });

@@ -126,8 +126,9 @@ impl MySql {
     ///   missing, or the table is of another version, not a table of locks, or not an InnoDB table.
     /// - [`Unsupported`](lock_core::ErrorKind::Unsupported): the server was started with `sysdate-is-now`, or the clock
     ///   of the session was set.
-    /// - [`Invalid`](lock_core::ErrorKind::Invalid): neither the URL nor the table's name says in which database the table
-    ///   is; the patience is less than 1 ms; or the client is not [`dedicated`](Options::dedicated), and there is no tokio runtime here.
+    /// - [`Invalid`](lock_core::ErrorKind::Invalid): neither the URL nor the table's name says in which
+    /// database the table is; the patience is less than 1 ms; or the client is not
+    /// [`dedicated`](Options::dedicated), and there is no tokio runtime here.
     ///
     /// # Cancel safety
     ///
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_without_a_database_is_found_out_before_the_server_is_asked() {
+    fn a_url_without_database_fails_before_connecting() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         for url in ["mysql://h", "mysql://u:p@h:1/", "mariadb://h?table=locks"] {
             let opened = runtime.block_on(MySql::from_url(url).unwrap().open(Options::default()));

@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_standby_that_no_grant_waits_for_is_warned_of() {
+    fn a_standby_without_grant_waits_is_a_warning() {
         for (connected, setting, level, said) in [
             (0, "", Level::Good, "no other server"),
             (2, "", Level::Warning, "none of them synchronous"),

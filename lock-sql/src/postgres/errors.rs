@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_was_not_asked_for_is_no_server_that_cannot_be_reached() {
+    fn an_unexpected_answer_is_no_unreachable_server() {
         assert_eq!(connecting(SqlxError::RowNotFound).kind(), ErrorKind::Rejected);
         let broken = SqlxError::Io(io::ErrorKind::ConnectionReset.into());
         assert_eq!(connecting(broken).kind(), ErrorKind::Unavailable { effect: Effect::NotApplied });

@@ -67,7 +67,8 @@ impl Postgres {
     /// - `cert` and `key`: PEM files of the client's certificate and of its private key.
     /// - `sslrootcert`, `sslcert` and `sslkey`, libpq's: the same as `ca`, `cert` and `key`.
     /// - `sslmode`, libpq's: if roots are given, only a mode that verifies is valid.
-    /// - `sslrootcert=system`, libpq's: the server's certificate must come from one of the public roots, and name the host.
+    /// - `sslrootcert=system`, libpq's: the server's certificate must come from one of the public roots, and
+    /// name the host.
     /// - `target_session_attrs`, libpq's: `any`, `read-write` or `primary`. Locks are taken on the primary in any case.
     /// - `channel_binding`, libpq's: `disable` or `prefer`. It is never used.
     /// - `host` (also a folder with the Unix socket), `hostaddr`, `port`, `dbname`, `user`, `application_name` and
@@ -237,7 +238,8 @@ impl Roots {
     }
 }
 
-/// Takes parameters of libpq whose meaning is fulfilled anyway, and refuses what can't be kept, with the way that works.
+/// Takes parameters of libpq whose meaning is fulfilled anyway, and refuses what can't be kept, with the way
+/// that works.
 fn refuse_what_is_not_kept(url: &mut Location) -> Result<()> {
     if let Some(sessions) = url.take("target_session_attrs")
         && !matches!(sessions.as_str(), "any" | "read-write" | "primary")
@@ -347,7 +349,7 @@ mod tests {
 
     #[test]
     #[cfg(feature = "tls")]
-    fn roots_mean_that_the_server_is_verified_by_whatever_name() {
+    fn given_roots_verify_the_server_under_any_name() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("roots");
         std::fs::write(&file, "-----BEGIN CERTIFICATE-----").unwrap();
@@ -388,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn what_providers_write_is_taken_or_the_way_that_works_is_named() {
+    fn providers_urls_are_accepted_or_corrected() {
         let mode = |query: &str| {
             Postgres::from_url(&format!("postgres://u:p@h/d?{query}"))
                 .map(|postgres| format!("{:?}", postgres.options.get_ssl_mode()))

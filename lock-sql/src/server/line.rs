@@ -37,13 +37,13 @@ pub(super) struct Use {
 
 /// The requests that wait for a connection, and how many connections no request uses.
 ///
-/// While a request waits for the first time, no connection is free for its purpose. Statements that wait for rows leave more
-/// than half of the connections to those that wait for none, so that any number of rows that others have locked delays no
-/// other request.
+/// While a request waits for the first time, no connection is free for its purpose. Statements that wait for
+/// rows leave more than half of the connections to those that wait for none, so that any number of rows that
+/// others have locked delays no other request.
 ///
-/// Where many callers want one row, it is locked without a gap, and a statement that does not wait for it is undone each
-/// time. So of those that come again, one for each purpose is tried so, and the others wait for a connection that waits for
-/// rows: the server's time goes to those that get an answer.
+/// Where many callers want one row, it is locked without a gap, and a statement that does not wait for it is
+/// undone each time. So of those that come again, one for each purpose is tried so, and the others wait for a
+/// connection that waits for rows: the server's time goes to those that get an answer.
 #[derive(Debug)]
 pub(super) struct Line<R> {
     /// How many connections no request uses, on which statements wait for rows.
@@ -113,9 +113,9 @@ impl<R> Line<R> {
         place.and_then(|place| waiting.remove(place)).is_some()
     }
 
-    /// Frees a connection, and returns the request that uses it from now on. Requests for the two purposes take turns where
-    /// both wait, so that neither waits for all of the other. Those that come again let all others pass: as a rule their
-    /// rows are still locked.
+    /// Frees a connection, and returns the request that uses it from now on. Requests for the two purposes
+    /// take turns where both wait, so that neither waits for all of the other. Those that come again let all
+    /// others pass: as a rule their rows are still locked.
     pub(super) fn next(&mut self, done: Use) -> Option<(Use, R)> {
         *self.free(done.lock_wait) += 1;
         if done.is_a_try() {
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_half_of_the_connections_wait_for_no_row() {
+    fn most_connections_never_wait_for_rows() {
         for connections in 2..=20 {
             let mut line = Line::new(connections);
             let entries = (0..connections).map(|_| line.enter(Maintain, Turn::First, ()));
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_of_one_purpose_are_served_in_the_order_in_which_they_came() {
+    fn requests_of_one_purpose_are_served_in_order() {
         let mut line = busy();
         for request in ["1", "2", "3"] {
             waits(line.enter(Acquire, Turn::First, request));
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renewal_waits_for_one_attempt_at_most_and_an_attempt_for_one_renewal() {
+    fn renewals_and_attempts_alternate_at_worst() {
         let mut line = busy();
         for n in ["1", "2"] {
             waits(line.enter(Acquire, Turn::First, n));
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn of_those_that_come_again_one_for_each_purpose_is_tried_on_a_connection_that_waits_for_no_row() {
+    fn one_retry_per_purpose_uses_a_non_waiting_connection() {
         let mut line = Line::new(9);
         let again = |line: &mut Line<_>, purpose| line.enter(purpose, Turn::Again, "again");
         for _ in 0..4 {
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_has_left_is_not_served_and_one_that_is_served_can_not_leave() {
+    fn a_request_is_served_or_leaves_but_not_both() {
         let mut line = busy();
         let first = waits(line.enter(Maintain, Turn::First, "1"));
         let second = waits(line.enter(Maintain, Turn::First, "2"));

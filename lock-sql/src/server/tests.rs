@@ -185,7 +185,7 @@ async fn a_call_that_is_put_aside_keeps_no_connection() {
 }
 
 #[tokio::test]
-async fn a_connection_whose_server_answers_at_once_lets_others_go_on() {
+async fn a_prompt_connection_lets_others_go_on() {
     let (server, pool) = pool(2);
     let mut asked: Vec<_> =
         (0..5).map(|_| Box::pin(ask(&server, &pool, Purpose::Acquire, PATIENCE))).collect();
@@ -210,7 +210,7 @@ async fn a_connection_whose_server_answers_at_once_lets_others_go_on() {
 }
 
 #[tokio::test]
-async fn what_a_caller_no_longer_waits_for_is_not_sent_if_it_was_still_in_line() {
+async fn an_abandoned_queued_request_is_not_sent() {
     let (server, pool) = pool(2);
     let told = Arc::new(Notify::new());
     server.does([Step::When(told.clone())]);
@@ -226,7 +226,7 @@ async fn what_a_caller_no_longer_waits_for_is_not_sent_if_it_was_still_in_line()
 }
 
 #[tokio::test]
-async fn a_panic_of_the_driver_leaves_the_connection_to_the_next_in_line() {
+async fn a_drivers_panic_passes_the_connection_on() {
     let (server, pool) = pool(2);
     let told = Arc::new(Notify::new());
     server.does([Step::Panics(told.clone())]);
@@ -256,7 +256,7 @@ async fn no_task_outlives_the_pool() {
 }
 
 #[tokio::test]
-async fn what_broke_one_connection_clears_the_others_and_a_refusal_none() {
+async fn a_break_clears_idle_connections_but_refusals_none() {
     let (server, pool) = pool(4);
     server.does([Step::Slow(ms(50)), Step::Slow(ms(50))]);
     let (one, other) = tokio::join!(
@@ -277,7 +277,7 @@ async fn what_broke_one_connection_clears_the_others_and_a_refusal_none() {
 }
 
 #[tokio::test]
-async fn what_the_server_undid_is_asked_again_until_the_call_is_over() {
+async fn an_undone_statement_is_retried_until_the_call_ends() {
     let (server, pool) = pool(2);
     server.does([Step::Undone, Step::Undone, Step::Undone]);
     ask(&server, &pool, Purpose::Acquire, PATIENCE).await.unwrap();
@@ -309,7 +309,7 @@ async fn any_number_of_locked_rows_delays_no_other_request() {
 }
 
 #[tokio::test]
-async fn a_connection_that_takes_longer_than_a_call_is_there_for_the_next() {
+async fn a_slow_connection_serves_the_next_call() {
     let (server, pool) = pool(2);
     let told = Arc::new(Notify::new());
     *server.0.opening.lock().unwrap() = Some(told.clone());
@@ -369,7 +369,7 @@ async fn an_old_estimate_makes_a_deadline_earlier() {
 }
 
 #[tokio::test]
-async fn a_call_without_an_answer_ends_in_time_and_its_connection_is_reused() {
+async fn an_unanswered_call_ends_and_its_connection_is_reused() {
     let (server, pool) = pool(2);
     ask(&server, &pool, Purpose::Acquire, PATIENCE).await.unwrap();
     let (told, before) = (Arc::new(Notify::new()), server.asked());

@@ -1,5 +1,5 @@
-//! The calls that wait for one connection. A task runs them one after the other, so that the connection's thread gets the
-//! next statement as soon as it has answered one.
+//! The calls that wait for one connection. A task runs them one after the other, so that the connection's
+//! thread gets the next statement as soon as it has answered one.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -130,7 +130,8 @@ impl Drop for Serving {
 }
 
 impl Queued {
-    /// Returns the outcome, and to whom it has to be told; `None` if there is none, and the connection has been dropped.
+    /// Returns the outcome, and to whom it has to be told; `None` if there is none, and the connection has
+    /// been dropped.
     async fn run(self, route: &Route, link: &mut Option<Link>) -> Option<(Reply, Result<Answer>)> {
         let Queued { call, writes, make, reply } = self;
         let asking = Link::ask_on(link, route, &call, writes, &make);
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn calls_are_run_in_the_order_in_which_they_came() {
+    async fn calls_are_run_in_order_of_arrival() {
         let folder = tempfile::tempdir().unwrap();
         let (connection, run) = (connection(&folder), Arc::new(AtomicUsize::new(0)));
         let calls = (0..20).map(|nth| {
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_fails_the_calls_that_wait_and_no_later_one() {
+    async fn a_panic_fails_only_waiting_calls() {
         let folder = tempfile::tempdir().unwrap();
         let connection = connection(&folder);
         let panics = || std::panic::resume_unwind(Box::new("as planned"));

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_lacks_the_mount_is_read_once_more() {
+    fn a_list_lacking_the_mount_is_read_again() {
         let line = b"22 27 0:21 / /proc rw - proc proc rw\n".to_vec();
         for (lists, found) in [(vec![vec![], line.clone()], true), (vec![vec![], vec![], line], false)] {
             let mut lists = lists.into_iter();

@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_of_one_file_and_prefix_share_one_and_the_last_one_takes_it_along() {
+    fn a_file_and_prefix_share_one_hub_until_unused() {
         let (file, other) = (Path::new("/a/locks.db"), Path::new("/b/locks.db"));
         let prefix = |text: &str| Prefix::new(text).unwrap();
         let first = Wakes::of(file, &prefix("p"));

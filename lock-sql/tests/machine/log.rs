@@ -105,7 +105,7 @@ pub(crate) fn a_log_that_was_removed_makes_no_second_holder() -> Outcome {
 // Proves: sqlite-log, older-data
 /// The holder's files stay in use as long as it has them open. Its release frees the lock in the files that
 /// are there then.
-pub(crate) fn a_holder_that_sends_nothing_keeps_its_lock_without_the_log() -> Outcome {
+pub(crate) fn a_silent_holder_keeps_its_lock_without_log() -> Outcome {
     let program = program()?;
     for suffixes in LOG {
         for change in [remove, rename, replace] {
@@ -125,9 +125,9 @@ pub(crate) fn a_holder_that_sends_nothing_keeps_its_lock_without_the_log() -> Ou
 }
 
 // Proves: sqlite-database, older-data
-/// The rows are lost with the file. No process is granted a lock in the next one before the holder could know that, and the
-/// holder's release does not claim what it can't prove.
-pub(crate) fn a_database_that_was_removed_is_in_use_until_its_holder_knows() -> Outcome {
+/// The rows are lost with the file. No process is granted a lock in the next one before the holder could know
+/// that, and the holder's release does not claim what it can't prove.
+pub(crate) fn a_removed_database_is_used_until_its_holder_knows() -> Outcome {
     let program = program()?;
     for suffixes in [&["", "-wal", "-shm"][..], &[""]] {
         for releases in [true, false] {
@@ -160,7 +160,7 @@ pub(crate) fn a_database_that_was_removed_is_in_use_until_its_holder_knows() -> 
 
 // Proves: sqlite-log, older-data
 /// What was put back is what the holder has open.
-pub(crate) fn a_log_that_was_put_back_is_gone_on_with() -> Outcome {
+pub(crate) fn a_restored_log_is_used_on() -> Outcome {
     let program = program()?;
     let place = Place::new();
     block_on(async {
@@ -199,8 +199,8 @@ pub(crate) fn a_log_that_was_emptied_makes_no_second_holder() -> Outcome {
     Ok(())
 }
 
-/// A fork has everything open that its parent had. The last connection removes the log when it is closed, and that must not
-/// pass for a log that was removed under a holder.
+/// A fork has everything open that its parent had. The last connection removes the log when it is closed, and
+/// that must not pass for a log that was removed under a holder.
 #[cfg(target_os = "linux")]
 pub(crate) fn a_fork_uses_no_files() -> Outcome {
     let program = program()?;
@@ -227,7 +227,7 @@ pub(crate) fn a_fork_uses_no_files() -> Outcome {
 }
 
 /// An index outlives its log for as long as a process has it open, even a paused process.
-pub(crate) fn an_index_whose_log_was_removed_is_not_gone_by() -> Outcome {
+pub(crate) fn an_index_without_its_log_is_ignored() -> Outcome {
     let program = program()?;
     let place = Place::new();
     let url = place.url();

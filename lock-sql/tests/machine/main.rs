@@ -35,24 +35,21 @@ const TESTS: &[Named] = &[
     ("a_time_namespace_changes_no_lease", time::a_time_namespace_changes_no_lease),
     #[cfg(target_os = "linux")]
     ("a_time_namespace_of_children_changes_no_lease", time::a_time_namespace_of_children_changes_no_lease),
-    ("a_boot_id_that_is_not_the_kernels_is_refused", mounts::a_boot_id_that_is_not_the_kernels_is_refused),
+    ("a_boot_id_not_from_the_kernel_is_refused", mounts::a_boot_id_not_from_the_kernel_is_refused),
     ("a_file_that_is_mounted_by_itself_is_refused", mounts::a_file_that_is_mounted_by_itself_is_refused),
     ("a_full_disk_grants_nothing_and_is_survived", disk::a_full_disk_grants_nothing_and_is_survived),
     ("a_read_only_disk_is_said_to_be_one", disk::a_read_only_disk_is_said_to_be_one),
     ("a_log_that_was_removed_makes_no_second_holder", log::a_log_that_was_removed_makes_no_second_holder),
+    ("a_silent_holder_keeps_its_lock_without_log", log::a_silent_holder_keeps_its_lock_without_log),
     (
-        "a_holder_that_sends_nothing_keeps_its_lock_without_the_log",
-        log::a_holder_that_sends_nothing_keeps_its_lock_without_the_log,
+        "a_removed_database_is_used_until_its_holder_knows",
+        log::a_removed_database_is_used_until_its_holder_knows,
     ),
-    (
-        "a_database_that_was_removed_is_in_use_until_its_holder_knows",
-        log::a_database_that_was_removed_is_in_use_until_its_holder_knows,
-    ),
-    ("a_log_that_was_put_back_is_gone_on_with", log::a_log_that_was_put_back_is_gone_on_with),
+    ("a_restored_log_is_used_on", log::a_restored_log_is_used_on),
     ("a_log_that_was_emptied_makes_no_second_holder", log::a_log_that_was_emptied_makes_no_second_holder),
     #[cfg(target_os = "linux")]
     ("a_fork_uses_no_files", log::a_fork_uses_no_files),
-    ("an_index_whose_log_was_removed_is_not_gone_by", log::an_index_whose_log_was_removed_is_not_gone_by),
+    ("an_index_without_its_log_is_ignored", log::an_index_without_its_log_is_ignored),
     #[cfg(target_os = "linux")]
     (
         "processes_killed_at_any_moment_leave_a_sound_file",

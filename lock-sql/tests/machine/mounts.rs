@@ -9,7 +9,7 @@ use super::{LIMIT, NotRun, Outcome, block_on, lock_path, program, rights, run, u
 use lock_conformance::timing::still_held;
 
 /// The boot id is mounted over, as systemd-nspawn and LXC do. Every row would count as of another boot, and be free.
-pub(crate) fn a_boot_id_that_is_not_the_kernels_is_refused() -> Outcome {
+pub(crate) fn a_boot_id_not_from_the_kernel_is_refused() -> Outcome {
     const BOOT: &str = "/proc/sys/kernel/random/boot_id";
     program()?;
     let lock = lock_path()?;

@@ -17,7 +17,7 @@ async fn user(server: &Server, rights: &str) -> String {
 }
 
 // Proves: key-deleted
-pub(crate) fn a_missing_table_is_made_or_its_maker_is_named(on: On) {
+pub(crate) fn a_missing_table_is_created_or_its_creator_named(on: On) {
     run(async {
         let server = Server::shared(on).await;
         let poor = user(&server, "SELECT, INSERT, UPDATE, DELETE").await;
@@ -51,7 +51,7 @@ async fn mysql_client(server: &Server, schema: &str) -> lock_core::Client {
     server.client().await
 }
 
-pub(crate) fn a_table_of_another_version_owner_or_engine_is_left_alone(on: On) {
+pub(crate) fn a_table_of_other_version_owner_engine_is_untouched(on: On) {
     run(async {
         let server = Server::shared(on).await;
         server.client().await;

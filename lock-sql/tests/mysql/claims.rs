@@ -19,7 +19,7 @@ const LEFT: &str = "SELECT expires - TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UT
 const HELD: &str = "SELECT COUNT(*) FROM onelock_locks WHERE owner <> ''";
 
 /// Waiters that look take no row lock, so a renewal doesn't queue behind them.
-pub(crate) fn a_free_name_is_one_statement_and_a_held_one_is_looked_at(on: On) {
+pub(crate) fn free_names_take_one_statement_held_ones_a_look(on: On) {
     run(async {
         let server = Server::start(on, &[]);
         let client = server.client().await;
@@ -65,7 +65,7 @@ pub(crate) fn an_attempt_that_waited_past_its_deadline_takes_nothing(on: On) {
 }
 
 // Proves: request-late
-pub(crate) fn a_new_name_that_waited_past_its_deadline_is_not_held(on: On) {
+pub(crate) fn a_new_name_past_its_deadline_is_not_held(on: On) {
     run(async {
         let server = Server::shared(on).await;
         let client = server.client().await;
@@ -151,7 +151,7 @@ pub(crate) fn a_renewal_never_shortens_and_revives_nothing(on: On) {
     });
 }
 
-pub(crate) fn a_token_ahead_of_the_clock_is_followed_and_not_taken_for_the_time(on: On) {
+pub(crate) fn a_token_ahead_of_the_clock_sets_no_time(on: On) {
     run(async {
         let server = Server::shared(on).await;
         let client = server.client().await;
@@ -173,7 +173,7 @@ pub(crate) fn a_token_ahead_of_the_clock_is_followed_and_not_taken_for_the_time(
     });
 }
 
-pub(crate) fn a_process_that_waits_for_long_asks_five_times_a_second_at_most(on: On) {
+pub(crate) fn a_long_waiter_attempts_five_times_a_second(on: On) {
     run(async {
         let server = Server::start(on, &[]);
         let (client, other) = (server.client().await, server.client().await);

@@ -27,23 +27,23 @@ type On = &'static MySql;
 rules! {
     fn(On);
     access {
-        a_missing_table_is_made_or_its_maker_is_named,
-        a_table_of_another_version_owner_or_engine_is_left_alone,
+        a_missing_table_is_created_or_its_creator_named,
+        a_table_of_other_version_owner_engine_is_untouched,
         a_missing_right_is_named,
         a_table_and_a_database_of_the_users_choice,
         a_password_is_never_shown,
         a_database_that_is_missing_is_named,
     }
     claims {
-        a_free_name_is_one_statement_and_a_held_one_is_looked_at,
+        free_names_take_one_statement_held_ones_a_look,
         an_attempt_that_waited_past_its_deadline_takes_nothing,
-        a_new_name_that_waited_past_its_deadline_is_not_held,
+        a_new_name_past_its_deadline_is_not_held,
         an_attempt_again_has_what_the_row_has_left,
         a_look_waits_for_no_transaction,
         a_renewal_never_shortens_and_revives_nothing,
-        a_token_ahead_of_the_clock_is_followed_and_not_taken_for_the_time,
+        a_token_ahead_of_the_clock_sets_no_time,
         a_release_knows_whether_others_wait,
-        a_process_that_waits_for_long_asks_five_times_a_second_at_most,
+        a_long_waiter_attempts_five_times_a_second,
     }
     fence {
         a_stale_token_writes_nothing,
@@ -53,38 +53,38 @@ rules! {
     }
     reaching {
         opening_waits_for_the_server_unless_it_is_lazy,
-        the_first_call_of_a_lazy_client_refuses_what_opening_would,
+        a_lazy_clients_first_call_refuses_like_opening,
         the_patience_is_the_urls,
-        a_client_opens_as_many_connections_as_its_url_allows,
+        a_client_opens_the_connections_its_url_allows,
         a_socket_leads_to_the_server,
     }
     renewals {
         renewals_in_one_moment_share_statements,
-        each_renewal_of_a_shared_statement_has_an_answer_of_its_own,
-        a_row_that_another_transaction_has_locked_delays_no_other_renewal,
+        each_batched_renewal_has_its_own_answer,
+        a_locked_row_delays_no_other_renewal,
     }
     rows {
-        a_lock_is_one_row_under_its_prefix_and_name,
+        a_lock_is_one_row_per_prefix_and_name,
         names_are_bytes,
-        rows_unused_for_a_day_are_deleted_and_others_stay,
+        only_rows_unused_for_a_day_are_deleted,
     }
     sessions {
         whatever_the_servers_defaults_are,
         whatever_the_servers_time_zone_is,
         whatever_a_session_begins_with,
-        a_session_that_begins_in_another_database_finds_the_same_table,
+        a_session_from_another_database_finds_the_table,
         a_session_whose_clock_was_set_is_refused,
         a_server_whose_sysdate_stands_still_is_refused,
         a_users_transaction_that_stays_open_costs_no_lock,
     }
     takeovers {
-        it_has_a_token_of_its_own_and_a_whole_lease,
+        a_takeover_has_its_own_token_and_lease,
         a_token_far_ahead_of_the_clock_is_followed,
-        a_predecessor_that_does_not_hold_the_lock_has_no_successor,
+        a_predecessor_without_the_lock_has_no_successor,
         it_is_one_statement,
         one_that_waited_past_its_deadline_takes_nothing,
-        a_lease_that_ends_while_it_waits_for_the_row_is_over,
-        one_whose_connection_broke_is_followed_by_a_release_and_an_attempt,
+        a_lease_ending_in_a_row_wait_is_over,
+        a_broken_takeover_becomes_a_release_and_attempt,
         it_knows_whether_others_wait_and_leaves_their_mark,
     }
     tls {
@@ -92,11 +92,11 @@ rules! {
     }
     trouble {
         a_deadlock_is_repeated_and_no_contention,
-        a_lock_wait_that_runs_out_is_repeated_and_no_contention,
-        a_server_that_is_read_only_is_left_and_its_successor_met,
+        a_timed_out_lock_wait_is_retried_without_contention,
+        clients_leave_a_read_only_server_for_its_successor,
         a_server_without_room_for_a_client_says_so,
-        a_connection_killed_at_any_call_costs_one_call_at_most,
-        a_statement_that_is_killed_is_not_known_to_be_undone,
+        a_killed_connection_costs_one_call_at_most,
+        a_killed_statement_has_unknown_effect,
         rows_that_are_locked_keep_no_connection,
     }
 }

@@ -22,7 +22,7 @@ pub(crate) fn opening_waits_for_the_server_unless_it_is_lazy(on: On) {
     });
 }
 
-pub(crate) fn the_first_call_of_a_lazy_client_refuses_what_opening_would(on: On) {
+pub(crate) fn a_lazy_clients_first_call_refuses_like_opening(on: On) {
     run(async {
         let server = Server::shared(on).await;
         server.execute("CREATE TABLE onelock_locks (id INT) ENGINE=InnoDB COMMENT='onelock schema 2'").await;
@@ -55,7 +55,7 @@ pub(crate) fn the_patience_is_the_urls(on: On) {
 }
 
 /// All connections but one are for calls that take locks; one is for renewals and releases.
-pub(crate) fn a_client_opens_as_many_connections_as_its_url_allows(on: On) {
+pub(crate) fn a_client_opens_the_connections_its_url_allows(on: On) {
     run(async {
         let server = Server::shared(on).await;
         let (mut raw, mut looks) = (server.raw().await, server.raw().await);

@@ -31,7 +31,7 @@ pub(crate) fn renewals_in_one_moment_share_statements(on: On) {
     });
 }
 
-pub(crate) fn each_renewal_of_a_shared_statement_has_an_answer_of_its_own(on: On) {
+pub(crate) fn each_batched_renewal_has_its_own_answer(on: On) {
     run(async {
         let server = Server::shared(on).await;
         let holders = Holders::of(&server.client().await, 12, terms(TTL, PATIENCE)).await;
@@ -50,7 +50,7 @@ pub(crate) fn each_renewal_of_a_shared_statement_has_an_answer_of_its_own(on: On
     });
 }
 
-pub(crate) fn a_row_that_another_transaction_has_locked_delays_no_other_renewal(on: On) {
+pub(crate) fn a_locked_row_delays_no_other_renewal(on: On) {
     run(async {
         let server = Server::shared(on).await;
         let holders = Holders::of(&server.client().await, 40, terms(TTL, PATIENCE)).await;

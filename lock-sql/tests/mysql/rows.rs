@@ -11,7 +11,7 @@ use crate::server::{PATIENCE, Server, claim, granted, run};
 use lock_conformance::timing::released;
 
 // Proves: prefix
-pub(crate) fn a_lock_is_one_row_under_its_prefix_and_name(on: On) {
+pub(crate) fn a_lock_is_one_row_per_prefix_and_name(on: On) {
     run(async {
         let server = Server::shared(on).await;
         let url = server.url("?prefix=app%3A");
@@ -44,7 +44,7 @@ pub(crate) fn names_are_bytes(on: On) {
     });
 }
 
-pub(crate) fn rows_unused_for_a_day_are_deleted_and_others_stay(on: On) {
+pub(crate) fn only_rows_unused_for_a_day_are_deleted(on: On) {
     run(async {
         let server = Server::shared(on).await;
         let client = server.client().await;

@@ -90,7 +90,7 @@ async fn server_for_guests(on: On, begins: &str) -> (Server, String) {
 }
 
 // Proves: mysql-table, pooler
-pub(crate) fn a_session_that_begins_in_another_database_finds_the_same_table(on: On) {
+pub(crate) fn a_session_from_another_database_finds_the_table(on: On) {
     run(async {
         let (server, guest) = server_for_guests(on, "USE elsewhere").await;
         let guest = mysql::connect(&guest).await.unwrap();

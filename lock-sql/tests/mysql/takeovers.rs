@@ -13,7 +13,7 @@ const SHORT: Duration = Duration::from_millis(400);
 const NOW: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
 const TOKEN: &str = "SELECT token FROM onelock_locks";
 
-pub(crate) fn it_has_a_token_of_its_own_and_a_whole_lease(on: On) {
+pub(crate) fn a_takeover_has_its_own_token_and_lease(on: On) {
     run(async {
         let server = Server::shared(on).await;
         let client = server.client().await;
@@ -57,7 +57,7 @@ pub(crate) fn a_token_far_ahead_of_the_clock_is_followed(on: On) {
     });
 }
 
-pub(crate) fn a_predecessor_that_does_not_hold_the_lock_has_no_successor(on: On) {
+pub(crate) fn a_predecessor_without_the_lock_has_no_successor(on: On) {
     run(async {
         let server = Server::shared(on).await;
         let client = server.client().await;
@@ -127,7 +127,7 @@ pub(crate) fn one_that_waited_past_its_deadline_takes_nothing(on: On) {
     });
 }
 
-pub(crate) fn a_lease_that_ends_while_it_waits_for_the_row_is_over(on: On) {
+pub(crate) fn a_lease_ending_in_a_row_wait_is_over(on: On) {
     run(async {
         let server = Server::shared(on).await;
         let client = server.client().await;
@@ -148,7 +148,7 @@ pub(crate) fn a_lease_that_ends_while_it_waits_for_the_row_is_over(on: On) {
 }
 
 /// The two calls that follow take what it has left.
-pub(crate) fn one_whose_connection_broke_is_followed_by_a_release_and_an_attempt(on: On) {
+pub(crate) fn a_broken_takeover_becomes_a_release_and_attempt(on: On) {
     run(async {
         let server = Server::shared(on).await;
         let client = server.client().await;

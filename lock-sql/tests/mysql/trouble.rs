@@ -39,7 +39,7 @@ pub(crate) fn a_deadlock_is_repeated_and_no_contention(on: On) {
 }
 
 // Proves: statement-undone
-pub(crate) fn a_lock_wait_that_runs_out_is_repeated_and_no_contention(on: On) {
+pub(crate) fn a_timed_out_lock_wait_is_retried_without_contention(on: On) {
     run(async {
         let server = Server::shared(on).await;
         let client = server.client().await;
@@ -68,7 +68,7 @@ async fn user(server: &Server) -> String {
 }
 
 // Proves: check-server, another-server
-pub(crate) fn a_server_that_is_read_only_is_left_and_its_successor_met(on: On) {
+pub(crate) fn clients_leave_a_read_only_server_for_its_successor(on: On) {
     run(async {
         let server = Server::start(on, &[]);
         let client = lock_sql::mysql::connect(&user(&server).await).await.unwrap();
@@ -92,7 +92,7 @@ pub(crate) fn a_server_that_is_read_only_is_left_and_its_successor_met(on: On) {
 }
 
 // Proves: B21, flushed-or-killed
-pub(crate) fn a_connection_killed_at_any_call_costs_one_call_at_most(on: On) {
+pub(crate) fn a_killed_connection_costs_one_call_at_most(on: On) {
     run(async {
         let server = Server::shared(on).await;
         let client = server.client().await;
@@ -122,7 +122,7 @@ pub(crate) fn a_connection_killed_at_any_call_costs_one_call_at_most(on: On) {
 }
 
 // Proves: flushed-or-killed
-pub(crate) fn a_statement_that_is_killed_is_not_known_to_be_undone(on: On) {
+pub(crate) fn a_killed_statement_has_unknown_effect(on: On) {
     run(async {
         let server = Server::shared(on).await;
         let client = server.client().await;

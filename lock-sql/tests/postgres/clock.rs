@@ -18,7 +18,7 @@ pub(crate) fn with_clock(settings: &[&str]) -> Result<Owned, String> {
     Ok(Owned::start(&servers::Postgres::Installed, &settings).expect("the server can be started"))
 }
 
-pub(crate) fn an_attempt_refused_for_an_old_estimate_is_sent_again() -> Outcome {
+pub(crate) fn an_attempt_with_a_stale_estimate_is_resent() -> Outcome {
     let server = with_clock(&[])?;
     run(async {
         let site = Site::on(server.url());
@@ -35,7 +35,7 @@ pub(crate) fn an_attempt_refused_for_an_old_estimate_is_sent_again() -> Outcome 
 }
 
 // Proves: B7, holder-in-time-zone
-pub(crate) fn a_server_in_any_time_zone_whose_clock_jumps_over_an_hour_keeps_leases() -> Outcome {
+pub(crate) fn leases_survive_time_zones_and_clock_changes() -> Outcome {
     let server = with_clock(&["timezone=Europe/Berlin", "log_timezone=Europe/Berlin"])?;
     run(async {
         let site = Site::on(server.url());

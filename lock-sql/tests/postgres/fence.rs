@@ -129,7 +129,7 @@ pub(crate) fn a_fence_is_one_whatever_the_search_path() -> Outcome {
 }
 
 /// A table that was created in the schema to which a path led has the tokens.
-pub(crate) fn a_table_of_fences_in_another_schema_is_not_doubled() -> Outcome {
+pub(crate) fn a_fence_table_in_another_schema_is_reused() -> Outcome {
     run(async {
         let site = Site::new().in_a_database_of_its_own().await;
         let mut admin = site.admin().await;

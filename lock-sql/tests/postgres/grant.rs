@@ -13,7 +13,7 @@ use crate::server::{Site, TTL, busy, claim, claim_within, free_row, granted, run
 const NOW: &str = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
 
 // Proves: B8, request-late
-pub(crate) fn an_attempt_that_waited_for_a_row_past_its_patience_takes_nothing() -> Outcome {
+pub(crate) fn an_attempt_past_its_patience_at_a_row_fails() -> Outcome {
     run(async {
         let site = Site::new();
         let client = site.client().await;
@@ -33,7 +33,7 @@ pub(crate) fn an_attempt_that_waited_for_a_row_past_its_patience_takes_nothing()
 }
 
 /// A name that has never been held has no row whose conditions could refuse it.
-pub(crate) fn an_attempt_at_a_new_name_that_arrives_after_its_patience_takes_nothing() -> Outcome {
+pub(crate) fn a_late_attempt_at_a_new_name_takes_nothing() -> Outcome {
     run(async {
         let site = Site::new();
         let client = site.client().await;
@@ -54,7 +54,7 @@ pub(crate) fn an_attempt_at_a_new_name_that_arrives_after_its_patience_takes_not
     })
 }
 
-pub(crate) fn an_attempt_that_waited_for_a_row_within_its_patience_takes_it() -> Outcome {
+pub(crate) fn an_attempt_waiting_within_its_patience_takes_the_row() -> Outcome {
     run(async {
         let site = Site::new();
         let client = site.client().await;
@@ -76,7 +76,7 @@ pub(crate) fn an_attempt_that_waited_for_a_row_within_its_patience_takes_it() ->
 
 /// If the attempt didn't know this, a waiter would sleep until a wake-up or the next look, whatever has become of the
 /// lock.
-pub(crate) fn an_attempt_that_lost_a_race_knows_the_holder_and_its_lease() -> Outcome {
+pub(crate) fn a_losing_attempt_knows_the_holder_and_lease() -> Outcome {
     run(async {
         let site = Site::new();
         let client = site.client().await;
@@ -97,7 +97,7 @@ pub(crate) fn an_attempt_that_lost_a_race_knows_the_holder_and_its_lease() -> Ou
     })
 }
 
-pub(crate) fn a_busy_look_writes_nothing_and_waits_for_no_row() -> Outcome {
+pub(crate) fn a_busy_look_neither_writes_nor_waits() -> Outcome {
     run(async {
         let site = Site::new();
         let client = site.client().await;
@@ -118,7 +118,7 @@ pub(crate) fn a_busy_look_writes_nothing_and_waits_for_no_row() -> Outcome {
     })
 }
 
-pub(crate) fn an_attempt_again_has_the_same_token_and_what_the_row_has_left() -> Outcome {
+pub(crate) fn a_repeated_attempt_has_its_token_and_remaining_lease() -> Outcome {
     run(async {
         let site = Site::new();
         let client = site.client().await;
@@ -167,7 +167,7 @@ pub(crate) fn renewals_never_shorten_and_bring_nothing_back() -> Outcome {
     })
 }
 
-pub(crate) fn a_token_ahead_of_the_clock_is_followed_and_not_taken_for_the_time() -> Outcome {
+pub(crate) fn a_token_ahead_of_the_clock_sets_no_time() -> Outcome {
     run(async {
         let site = Site::new();
         let client = site.client().await;
@@ -230,7 +230,7 @@ pub(crate) fn a_revoked_holder_is_told_in_either_way() -> Outcome {
     })
 }
 
-pub(crate) fn rows_of_a_day_ago_are_swept_and_those_in_use_stay() -> Outcome {
+pub(crate) fn only_unused_rows_a_day_old_are_swept() -> Outcome {
     run(async {
         let site = Site::new();
         let client = site.client().await;

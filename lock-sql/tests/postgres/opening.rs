@@ -9,7 +9,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions};
 use crate::Outcome;
 use crate::server::{Site, busy, claim, granted, run, until};
 
-pub(crate) fn the_table_is_created_where_it_was_named_and_only_once() -> Outcome {
+pub(crate) fn the_table_is_created_once_where_named() -> Outcome {
     run(async {
         let mut site = Site::new();
         site.execute("CREATE SCHEMA schema_of_TABLE_").await;
@@ -37,7 +37,7 @@ const GATE: u32 = 1;
 
 /// The server looks up the table's name in the newest state of the catalogue, and the table's comment in the state of
 /// the question's snapshot.
-pub(crate) fn a_table_that_comes_up_during_the_first_question_is_ours() -> Outcome {
+pub(crate) fn a_table_appearing_during_the_first_question_is_ours() -> Outcome {
     run(async {
         // A session's first question calls this function before it asks about the table. A function of the server's own
         // can't be replaced, but it can be renamed in one database.
@@ -71,7 +71,7 @@ async fn futures(clients: &[lock_core::Client]) -> Vec<String> {
     done
 }
 
-pub(crate) fn a_table_of_another_version_or_owner_is_left_alone() -> Outcome {
+pub(crate) fn a_table_of_another_version_or_owner_is_untouched() -> Outcome {
     run(async {
         for (comment, said) in [
             ("'onelock schema 2'", "newer"),
@@ -98,7 +98,7 @@ pub(crate) fn a_table_of_another_version_or_owner_is_left_alone() -> Outcome {
 }
 
 // Proves: rights-revoked
-pub(crate) fn a_user_that_may_not_create_the_table_is_told_what_to_do() -> Outcome {
+pub(crate) fn a_user_without_create_right_gets_advice() -> Outcome {
     run(async {
         let site = Site::new();
         site.execute("CREATE ROLE role_of_TABLE_ LOGIN; REVOKE CREATE ON SCHEMA public FROM public").await;
@@ -162,7 +162,7 @@ pub(crate) fn sessions_that_take_no_writes_are_bad() -> Outcome {
 }
 
 /// A user with all rights on a table may still be refused its rows.
-pub(crate) fn row_level_security_that_rejects_a_grant_is_told_of() -> Outcome {
+pub(crate) fn row_level_security_that_rejects_grants_is_reported() -> Outcome {
     run(async {
         let site = Site::new();
         site.client().await;
@@ -211,7 +211,7 @@ pub(crate) fn a_schema_that_is_missing_is_named() -> Outcome {
 }
 
 // Proves: key-deleted
-pub(crate) fn a_table_that_is_gone_is_said_to_be_and_made_anew() -> Outcome {
+pub(crate) fn a_missing_table_is_reported_and_created_anew() -> Outcome {
     run(async {
         let site = Site::new();
         let client = site.client().await;
@@ -247,7 +247,7 @@ pub(crate) fn a_password_is_never_shown() -> Outcome {
 }
 
 /// A slow server, or a slow trigger, is not taken for a missing right.
-pub(crate) fn a_slow_server_is_not_taken_for_one_that_refuses() -> Outcome {
+pub(crate) fn a_slow_server_is_no_refusing_server() -> Outcome {
     run(async {
         let site = Site::new();
         let client = site.client().await;

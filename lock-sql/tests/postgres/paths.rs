@@ -42,7 +42,7 @@ pub(crate) fn users_with_schemas_of_their_own_share_one_table() -> Outcome {
     })
 }
 
-pub(crate) fn a_role_with_any_search_path_finds_the_same_table() -> Outcome {
+pub(crate) fn any_search_path_finds_the_same_table() -> Outcome {
     run(async {
         let site = Site::new();
         let client = site.client().await;
@@ -87,7 +87,7 @@ async fn leave_behind(site: &Site, foreign: &mut PgConnection) {
 }
 
 // Proves: pooler
-pub(crate) fn what_another_client_left_on_a_lent_session_changes_nothing() -> Outcome {
+pub(crate) fn leftovers_on_a_lent_session_change_nothing() -> Outcome {
     let server = start(&[]);
     // There is one session of the server, for all clients.
     let one = Settings { args: vec!["default_pool_size = 1".to_owned()], ..Settings::default() };
@@ -132,7 +132,7 @@ pub(crate) fn what_another_client_left_on_a_lent_session_changes_nothing() -> Ou
 }
 
 /// Earlier releases created the table in the schema to which the path led.
-pub(crate) fn a_table_in_another_schema_is_told_of_and_not_doubled() -> Outcome {
+pub(crate) fn a_table_in_another_schema_is_reported_not_doubled() -> Outcome {
     run(async {
         let site = Site::new();
         site.execute("CREATE SCHEMA other_of_TABLE_").await;
@@ -163,7 +163,7 @@ pub(crate) fn a_table_in_another_schema_is_told_of_and_not_doubled() -> Outcome 
 // Proves: postgres-table
 /// An earlier release used the table to which the path led. Its processes still hold locks there when new processes
 /// start.
-pub(crate) fn a_user_whose_path_leads_to_an_older_table_is_told_which_there_are() -> Outcome {
+pub(crate) fn an_older_table_on_the_path_is_reported() -> Outcome {
     run(async {
         let site = Site::new();
         // At first, there is the table of another user.

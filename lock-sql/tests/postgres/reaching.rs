@@ -35,7 +35,7 @@ pub(crate) fn opening_waits_for_the_server_unless_it_is_lazy() -> Outcome {
     })
 }
 
-pub(crate) fn the_first_call_of_a_lazy_client_creates_the_table() -> Outcome {
+pub(crate) fn a_lazy_clients_first_call_creates_the_table() -> Outcome {
     run(async {
         let site = Site::new();
         let client = open(&site, "lazy=true").await;
@@ -58,7 +58,7 @@ pub(crate) fn the_patience_is_the_urls() -> Outcome {
 }
 
 /// All connections but one are for calls that take locks; one is for renewals and releases.
-pub(crate) fn a_client_opens_as_many_connections_as_its_url_allows() -> Outcome {
+pub(crate) fn a_client_opens_the_connections_its_url_allows() -> Outcome {
     run(async {
         for allowed in [2, 4] {
             let site = Site::new();
@@ -91,7 +91,7 @@ pub(crate) fn a_client_opens_as_many_connections_as_its_url_allows() -> Outcome 
 }
 
 // Proves: prefix
-pub(crate) fn a_lock_is_one_row_under_its_prefix_and_name() -> Outcome {
+pub(crate) fn a_lock_is_one_row_per_prefix_and_name() -> Outcome {
     run(async {
         let site = Site::new();
         let client = open(&site, "prefix=nightly%3A").await;

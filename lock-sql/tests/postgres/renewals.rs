@@ -37,7 +37,7 @@ pub(crate) fn renewals_in_one_moment_share_statements() -> Outcome {
     })
 }
 
-pub(crate) fn each_renewal_of_a_shared_statement_has_an_answer_of_its_own() -> Outcome {
+pub(crate) fn each_batched_renewal_has_its_own_answer() -> Outcome {
     run(async {
         let site = Site::new();
         let client = site.client().await;
@@ -67,7 +67,7 @@ async fn revoke(client: &Client, name: &str) {
     client.driver().revoke(&name, revocation).await.unwrap();
 }
 
-pub(crate) fn a_row_that_another_transaction_has_locked_delays_no_other_renewal() -> Outcome {
+pub(crate) fn a_locked_row_delays_no_other_renewal() -> Outcome {
     run(async {
         let site = Site::new();
         let client = site.client().await;
@@ -82,7 +82,7 @@ pub(crate) fn a_row_that_another_transaction_has_locked_delays_no_other_renewal(
     })
 }
 
-pub(crate) fn a_shared_statement_without_an_answer_is_unknown_for_each() -> Outcome {
+pub(crate) fn an_unanswered_batch_is_unknown_for_each_renewal() -> Outcome {
     run(async {
         let site = Site::new();
         let client = site.client().await;

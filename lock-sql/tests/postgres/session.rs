@@ -76,7 +76,7 @@ async fn is_kept(guard: &Guard, client: &Client) {
 }
 
 // Proves: B8, user-transaction
-pub(crate) fn a_user_whose_own_transaction_is_open_keeps_its_locks() -> Outcome {
+pub(crate) fn an_open_transaction_of_the_user_keeps_locks() -> Outcome {
     run(async {
         let site = Site::new();
         let client = site.client().await;

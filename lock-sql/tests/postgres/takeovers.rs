@@ -14,7 +14,7 @@ use crate::server::{Site, TTL, busy, claim, claim_within, granted, held, run, su
 
 const NOW: &str = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
 
-pub(crate) fn it_has_a_token_of_its_own_and_a_whole_lease() -> Outcome {
+pub(crate) fn a_takeover_has_its_own_token_and_lease() -> Outcome {
     run(async {
         let site = Site::new();
         let client = site.client().await;
@@ -42,7 +42,7 @@ pub(crate) fn it_has_a_token_of_its_own_and_a_whole_lease() -> Outcome {
     })
 }
 
-pub(crate) fn a_predecessor_that_does_not_hold_the_lock_has_no_successor() -> Outcome {
+pub(crate) fn a_predecessor_without_the_lock_has_no_successor() -> Outcome {
     run(async {
         let site = Site::new();
         let client = site.client().await;
@@ -74,7 +74,7 @@ async fn changes_nothing(site: &Site, client: &Client, named: &Predecessor, why:
     assert_eq!(site.number(version).await, before, "{why}");
 }
 
-pub(crate) fn one_that_waited_for_a_row_past_its_patience_takes_nothing() -> Outcome {
+pub(crate) fn a_takeover_past_its_patience_takes_nothing() -> Outcome {
     run(async {
         let site = Site::new();
         let client = site.client().await;
@@ -95,7 +95,7 @@ pub(crate) fn one_that_waited_for_a_row_past_its_patience_takes_nothing() -> Out
     })
 }
 
-pub(crate) fn the_lease_counts_from_before_a_wait_for_the_row() -> Outcome {
+pub(crate) fn the_lease_counts_from_before_the_row_wait() -> Outcome {
     run(async {
         let site = Site::new();
         let client = site.client().await;
@@ -117,7 +117,7 @@ pub(crate) fn the_lease_counts_from_before_a_wait_for_the_row() -> Outcome {
 }
 
 /// The predecessor's lease ends while the takeover waits for the row, by the clock or by a change of the row.
-pub(crate) fn a_lease_that_ends_while_it_waits_for_the_row_is_over() -> Outcome {
+pub(crate) fn a_lease_ending_in_a_row_wait_is_over() -> Outcome {
     run(async {
         let site = Site::new();
         let client = site.client().await;
@@ -156,7 +156,7 @@ pub(crate) fn one_refused_for_an_old_estimate_is_sent_again() -> Outcome {
     })
 }
 
-pub(crate) fn it_wakes_no_waiter_and_the_release_after_it_does() -> Outcome {
+pub(crate) fn a_takeover_wakes_no_waiter_but_its_release_does() -> Outcome {
     run(async {
         let site = Site::new();
         let client = site.client().await;

@@ -27,7 +27,7 @@ async fn fail(site: &Site, times: u32, code: &str) {
 }
 
 // Proves: statement-undone
-pub(crate) fn what_the_server_undid_is_asked_again_and_never_contention() -> Outcome {
+pub(crate) fn an_undone_statement_is_retried_and_never_contention() -> Outcome {
     run(async {
         let site = Site::new();
         let client = site.client().await;
@@ -115,7 +115,7 @@ async fn until_err(claim: &mut Box<dyn Claim>) -> lock_core::Error {
 }
 
 // Proves: B21, flushed-or-killed
-pub(crate) fn a_connection_that_was_killed_is_replaced_at_every_call() -> Outcome {
+pub(crate) fn every_call_replaces_a_killed_connection() -> Outcome {
     run(async {
         let site = Site::new();
         let client = site.client().await;
@@ -156,7 +156,7 @@ pub(crate) fn a_connection_that_was_killed_is_replaced_at_every_call() -> Outcom
 }
 
 // Proves: flushed-or-killed
-pub(crate) fn a_statement_that_is_killed_while_it_waits_takes_nothing_that_stays() -> Outcome {
+pub(crate) fn a_waiting_statement_that_is_killed_takes_nothing() -> Outcome {
     run(async {
         let site = Site::new();
         let client = site.client().await;

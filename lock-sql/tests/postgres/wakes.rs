@@ -102,7 +102,7 @@ async fn have_looked(site: &Site) -> i64 {
     site.number(looks).await
 }
 
-pub(crate) fn waiters_count_releases_and_those_that_came_first_ask_first() -> Outcome {
+pub(crate) fn waiters_count_releases_and_the_earliest_attempts_first() -> Outcome {
     run(async {
         let site = Site::new();
         let (ours, theirs) = (site.client().await, site.client().await);
@@ -305,7 +305,7 @@ pub(crate) fn a_table_that_was_made_anew_is_looked_for() -> Outcome {
 }
 
 /// A waiter refreshes its mark, and the answer contains the number of the table that has the mark.
-pub(crate) fn a_waiter_hears_in_a_table_that_was_made_anew() -> Outcome {
+pub(crate) fn a_waiter_is_notified_in_a_recreated_table() -> Outcome {
     run(async {
         let site = Site::new();
         let (ours, theirs) = (site.client().await, site.client().await);

@@ -58,7 +58,7 @@ pub(crate) fn a_transaction_that_was_rolled_back_leaves_no_token() {
     });
 }
 
-pub(crate) fn no_other_holder_writes_between_the_check_and_the_commit() {
+pub(crate) fn no_other_holder_writes_between_check_and_commit() {
     run(async {
         let file = resource().await;
         let mut connection = file.admin().await;

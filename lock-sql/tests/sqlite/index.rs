@@ -26,7 +26,7 @@ struct Answers {
 
 /// Under load, no connection of the process is idle, and each connection that is opened while another one has the index
 /// open keeps that index as well.
-pub(crate) fn an_index_that_was_removed_is_made_anew_under_load() {
+pub(crate) fn a_removed_index_is_recreated_under_load() {
     run(async {
         let file = File::new();
         let (answers, gone, mut tasks) =
@@ -49,9 +49,9 @@ pub(crate) fn an_index_that_was_removed_is_made_anew_under_load() {
     });
 }
 
-/// Another program keeps the index, and has no part in the list of the files that are in use. The log has no page that is
-/// read when the file is opened, so SQLite does not miss it.
-pub(crate) fn an_index_whose_log_was_removed_is_not_gone_by() {
+/// Another program keeps the index, and has no part in the list of the files that are in use. The log has no
+/// page that is read when the file is opened, so SQLite does not miss it.
+pub(crate) fn an_index_without_its_log_is_ignored() {
     run(async {
         let file = File::new();
         let client = file.client().await;

@@ -14,7 +14,7 @@ use super::{File, TTL, claim, granted, run};
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// RULE j1: in another boot, the clock began anew.
-pub(crate) fn a_lease_of_another_boot_is_over_and_its_token_counts() {
+pub(crate) fn another_boots_lease_is_over_but_its_token_counts() {
     run(async {
         let file = File::new();
         let client = file.client().await;
@@ -78,7 +78,7 @@ pub(crate) fn a_token_ahead_of_the_clock_is_followed() {
     });
 }
 
-pub(crate) fn a_holder_is_told_that_it_was_revoked_in_either_way() {
+pub(crate) fn a_holder_learns_of_either_revoke() {
     run(async {
         for when in [When::HoldersDeadline, When::Now] {
             let file = File::new();
@@ -145,7 +145,7 @@ pub(crate) fn a_file_that_was_deleted_holds_nothing() {
 
 /// A statement may wait for other processes, and take long: what counts is the file that is there when it takes effect.
 #[cfg(unix)]
-pub(crate) fn a_file_that_is_deleted_under_a_statement_takes_no_lock() {
+pub(crate) fn a_file_deleted_under_a_statement_takes_no_lock() {
     run(async {
         let file = File::new();
         let (client, other) = (file.client().await, file.client().await);
@@ -170,7 +170,7 @@ pub(crate) fn a_file_that_is_deleted_under_a_statement_takes_no_lock() {
 
 /// SQLite lets the connections of one process share the log's index, even one that was removed.
 #[cfg(unix)]
-pub(crate) fn a_log_that_was_removed_makes_no_second_holder_in_one_process() {
+pub(crate) fn a_removed_log_makes_no_second_holder() {
     run(async {
         for removed in [&["-wal", "-shm"][..], &["-wal"], &["-shm"]] {
             let file = File::new();

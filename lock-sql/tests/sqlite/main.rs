@@ -32,19 +32,19 @@ rules! {
     fence {
         a_stale_token_writes_nothing,
         a_transaction_that_was_rolled_back_leaves_no_token,
-        no_other_holder_writes_between_the_check_and_the_commit,
+        no_other_holder_writes_between_check_and_commit,
     }
     lease {
-        a_lease_of_another_boot_is_over_and_its_token_counts,
+        another_boots_lease_is_over_but_its_token_counts,
         a_lease_that_has_ended_is_not_brought_back,
         a_token_ahead_of_the_clock_is_followed,
-        a_holder_is_told_that_it_was_revoked_in_either_way,
+        a_holder_learns_of_either_revoke,
         a_label_is_shown_in_one_line,
     }
     #[cfg(target_os = "linux")]
     index {
-        an_index_that_was_removed_is_made_anew_under_load,
-        an_index_whose_log_was_removed_is_not_gone_by,
+        a_removed_index_is_recreated_under_load,
+        an_index_without_its_log_is_ignored,
     }
     #[cfg(target_os = "linux")]
     lease {
@@ -53,66 +53,66 @@ rules! {
     #[cfg(unix)]
     lease {
         a_file_that_was_deleted_holds_nothing,
-        a_file_that_is_deleted_under_a_statement_takes_no_lock,
-        a_log_that_was_removed_makes_no_second_holder_in_one_process,
+        a_file_deleted_under_a_statement_takes_no_lock,
+        a_removed_log_makes_no_second_holder,
     }
     opening {
         opening_opens_the_file_unless_it_is_lazy,
-        opening_waits_for_a_file_that_another_process_keeps_locked,
+        opening_waits_for_a_file_locked_elsewhere,
         the_file_is_created_and_its_folder_is_not,
         what_is_no_database_is_left_alone,
         a_damaged_file_is_said_to_be_damaged,
-        a_table_of_another_version_or_owner_is_left_alone,
-        a_file_that_may_not_be_written_is_said_to_be_read_only,
+        a_table_of_another_version_or_owner_is_untouched,
+        an_unwritable_file_is_reported_as_read_only,
         a_database_in_memory_is_refused,
-        a_table_of_the_connections_own_is_not_taken_for_the_files,
+        a_connections_temporary_table_is_not_the_files,
         a_trigger_at_the_table_is_refused,
         the_key_of_an_encrypted_file_is_not_shown,
     }
     #[cfg(target_os = "linux")]
     opening {
-        a_file_system_that_is_not_known_to_be_local_is_refused_unless_it_is_trusted,
-        a_file_that_is_replaced_while_it_is_opened_takes_no_locks,
+        a_possibly_remote_file_system_needs_trust,
+        a_file_replaced_during_opening_takes_no_locks,
     }
     #[cfg(unix)]
     opening {
         a_link_leads_to_the_file_and_its_waiters,
         a_link_that_leads_nowhere_is_refused,
         a_file_by_two_names_is_refused,
-        what_is_no_file_is_refused_and_keeps_no_client_waiting,
+        a_path_without_a_file_is_refused_at_once,
     }
     renewals {
         renewals_in_one_moment_share_statements,
-        each_renewal_of_a_shared_statement_has_an_answer_of_its_own,
+        each_batched_renewal_has_its_own_answer,
     }
     rows {
-        rows_unused_for_a_day_are_deleted_and_others_stay,
-        a_lock_is_one_row_under_its_prefix_and_name,
-        a_database_that_is_there_already_keeps_what_is_its_own,
+        only_rows_unused_for_a_day_are_deleted,
+        a_lock_is_one_row_per_prefix_and_name,
+        an_existing_database_keeps_its_own_settings,
         names_are_bytes,
     }
     statements {
-        an_attempt_that_is_done_after_its_patience_takes_nothing,
-        a_renewal_that_is_done_after_its_patience_renews_nothing,
-        an_attempt_that_lost_a_race_knows_the_holder_and_its_lease,
-        a_held_look_needs_no_right_to_write_and_a_write_is_refused_in_time,
-        a_look_waits_for_no_write_of_its_own_client,
-        a_write_is_refused_while_there_is_time_to_hear_of_it,
-        a_write_waits_for_another_process_while_it_has_time,
+        an_attempt_done_after_its_patience_takes_nothing,
+        a_renewal_done_after_its_patience_renews_nothing,
+        a_losing_attempt_knows_the_holder_and_lease,
+        looks_need_no_write_right_and_writes_fail_promptly,
+        a_look_waits_for_no_own_write,
+        a_write_is_refused_in_time_to_hear_it,
+        a_write_waits_for_other_processes_within_its_time,
         the_patience_is_the_urls,
         a_grant_that_does_not_take_effect_is_none,
     }
     takeovers {
-        it_has_a_token_of_its_own_and_a_whole_lease,
+        a_takeover_has_its_own_token_and_lease,
         a_token_ahead_of_the_clock_is_followed,
-        a_predecessor_that_does_not_hold_the_lock_has_no_successor,
+        a_predecessor_without_the_lock_has_no_successor,
         one_that_is_done_after_its_patience_takes_nothing,
         one_that_does_not_take_effect_is_none,
         another_process_that_writes_is_waited_for,
-        it_wakes_no_waiter_of_this_process_and_the_release_after_it_does,
+        a_takeover_wakes_no_waiter_but_its_release_does,
     }
     wakes {
-        a_release_wakes_the_waiters_of_another_client_of_this_process,
+        a_release_wakes_another_clients_waiters_in_this_process,
         only_the_waiters_of_that_lock_are_woken,
         a_lock_broken_now_wakes_its_waiters,
     }

@@ -48,7 +48,7 @@ pub(crate) fn opening_opens_the_file_unless_it_is_lazy() {
     });
 }
 
-pub(crate) fn opening_waits_for_a_file_that_another_process_keeps_locked() {
+pub(crate) fn opening_waits_for_a_file_locked_elsewhere() {
     run(async {
         let file = File::new();
         let mut other = file.admin().await;
@@ -109,7 +109,7 @@ pub(crate) fn a_damaged_file_is_said_to_be_damaged() {
 }
 
 // Proves: error-kinds
-pub(crate) fn a_table_of_another_version_or_owner_is_left_alone() {
+pub(crate) fn a_table_of_another_version_or_owner_is_untouched() {
     run(async {
         for (sql, said) in [
             ("CREATE TABLE onelock_locks (/* onelock schema 2 */ name BLOB)", "newer"),
@@ -127,7 +127,7 @@ pub(crate) fn a_table_of_another_version_or_owner_is_left_alone() {
 }
 
 // Proves: rights-revoked
-pub(crate) fn a_file_that_may_not_be_written_is_said_to_be_read_only() {
+pub(crate) fn an_unwritable_file_is_reported_as_read_only() {
     run(async {
         let file = File::new();
         drop(file.client().await);
@@ -142,7 +142,7 @@ pub(crate) fn a_file_that_may_not_be_written_is_said_to_be_read_only() {
 
 /// RULE j2, on a file system that every Linux has, and that is on no disk.
 #[cfg(target_os = "linux")]
-pub(crate) fn a_file_system_that_is_not_known_to_be_local_is_refused_unless_it_is_trusted() {
+pub(crate) fn a_possibly_remote_file_system_needs_trust() {
     run(async {
         let error = refused("sqlite:///proc/locks.db").await;
         assert_eq!(error.kind(), ErrorKind::Unsupported);
@@ -224,7 +224,7 @@ pub(crate) fn a_file_by_two_names_is_refused() {
 
 /// SQLite has opened the file that was there, but another file is at its path when the client checks that.
 #[cfg(target_os = "linux")]
-pub(crate) fn a_file_that_is_replaced_while_it_is_opened_takes_no_locks() {
+pub(crate) fn a_file_replaced_during_opening_takes_no_locks() {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     run(async {
@@ -256,7 +256,7 @@ pub(crate) fn a_file_that_is_replaced_while_it_is_opened_takes_no_locks() {
 
 /// Opening a FIFO waits for another process, and no signal would end the wait.
 #[cfg(unix)]
-pub(crate) fn what_is_no_file_is_refused_and_keeps_no_client_waiting() {
+pub(crate) fn a_path_without_a_file_is_refused_at_once() {
     let fifo = |path: &std::path::Path| {
         assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
     };
@@ -300,7 +300,7 @@ pub(crate) fn what_is_no_file_is_refused_and_keeps_no_client_waiting() {
 
 /// Temporary tables precede the file's. With such a table, each client would have a table of its own, and could hold
 /// every lock.
-pub(crate) fn a_table_of_the_connections_own_is_not_taken_for_the_files() {
+pub(crate) fn a_connections_temporary_table_is_not_the_files() {
     run(async {
         let file = File::new();
         let table = Sqlite::from(file.options()).schema().replace("CREATE TABLE", "CREATE TEMP TABLE");

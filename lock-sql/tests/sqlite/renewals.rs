@@ -24,7 +24,7 @@ pub(crate) fn renewals_in_one_moment_share_statements() {
     });
 }
 
-pub(crate) fn each_renewal_of_a_shared_statement_has_an_answer_of_its_own() {
+pub(crate) fn each_batched_renewal_has_its_own_answer() {
     run(async {
         let file = File::new();
         let holders = Holders::of(&file.client().await, 12, terms(PATIENCE)).await;

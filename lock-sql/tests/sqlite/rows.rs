@@ -21,7 +21,7 @@ fn insert(names: &str, boot: &str, expires: &str) -> String {
     )
 }
 
-pub(crate) fn rows_unused_for_a_day_are_deleted_and_others_stay() {
+pub(crate) fn only_rows_unused_for_a_day_are_deleted() {
     run(async {
         let file = File::new();
         let client = file.client().await;
@@ -48,7 +48,7 @@ pub(crate) fn rows_unused_for_a_day_are_deleted_and_others_stay() {
 }
 
 // Proves: prefix
-pub(crate) fn a_lock_is_one_row_under_its_prefix_and_name() {
+pub(crate) fn a_lock_is_one_row_per_prefix_and_name() {
     run(async {
         let file = File::new();
         let client = Sqlite::from_url(&format!("{}?prefix=app%3A", file.url()))
@@ -70,7 +70,7 @@ pub(crate) fn a_lock_is_one_row_under_its_prefix_and_name() {
 }
 
 /// The table may be in a database with other content, whose settings stay unchanged.
-pub(crate) fn a_database_that_is_there_already_keeps_what_is_its_own() {
+pub(crate) fn an_existing_database_keeps_its_own_settings() {
     run(async {
         let file = File::new();
         file.execute(

@@ -42,7 +42,7 @@ pub(crate) async fn settled(file: &File) {
 }
 
 // Proves: request-late
-pub(crate) fn an_attempt_that_is_done_after_its_patience_takes_nothing() {
+pub(crate) fn an_attempt_done_after_its_patience_takes_nothing() {
     run(async {
         let file = File::new();
         let client = file.client().await;
@@ -60,7 +60,7 @@ pub(crate) fn an_attempt_that_is_done_after_its_patience_takes_nothing() {
     });
 }
 
-pub(crate) fn a_renewal_that_is_done_after_its_patience_renews_nothing() {
+pub(crate) fn a_renewal_done_after_its_patience_renews_nothing() {
     run(async {
         let file = File::new();
         let client = file.client().await;
@@ -77,7 +77,7 @@ pub(crate) fn a_renewal_that_is_done_after_its_patience_renews_nothing() {
 
 /// If the attempt didn't know this, a waiter would sleep until a wake-up or the next look, whatever has become of the
 /// lock.
-pub(crate) fn an_attempt_that_lost_a_race_knows_the_holder_and_its_lease() {
+pub(crate) fn a_losing_attempt_knows_the_holder_and_lease() {
     run(async {
         let file = File::new();
         let client = file.client().await;
@@ -101,7 +101,7 @@ pub(crate) fn an_attempt_that_lost_a_race_knows_the_holder_and_its_lease() {
 
 // Proves: sqlite-stopped-write, holder-stopped, user-transaction
 /// Another connection has the right to write, and keeps it.
-pub(crate) fn a_held_look_needs_no_right_to_write_and_a_write_is_refused_in_time() {
+pub(crate) fn looks_need_no_write_right_and_writes_fail_promptly() {
     run(async {
         let file = File::new();
         let (client, other) = (file.client().await, file.client().await);
@@ -145,7 +145,7 @@ pub(crate) fn a_held_look_needs_no_right_to_write_and_a_write_is_refused_in_time
 }
 
 /// Another process that is stopped in the middle of a write keeps all writes waiting, and no looks.
-pub(crate) fn a_look_waits_for_no_write_of_its_own_client() {
+pub(crate) fn a_look_waits_for_no_own_write() {
     run(async {
         let file = File::new();
         let client = file.client().await;
@@ -164,7 +164,7 @@ pub(crate) fn a_look_waits_for_no_write_of_its_own_client() {
 }
 
 /// If a try is cut short at its last moment, it is not known whether it did nothing.
-pub(crate) fn a_write_is_refused_while_there_is_time_to_hear_of_it() {
+pub(crate) fn a_write_is_refused_in_time_to_hear_it() {
     run(async {
         let file = File::new();
         let client = file.client().await;
@@ -197,7 +197,7 @@ pub(crate) fn the_patience_is_the_urls() {
 }
 
 // Proves: statement-undone
-pub(crate) fn a_write_waits_for_another_process_while_it_has_time() {
+pub(crate) fn a_write_waits_for_other_processes_within_its_time() {
     run(async {
         let file = File::new();
         let client = file.client().await;

@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const SHORT: Duration = Duration::from_millis(400);
 const TOKEN: &str = "SELECT token FROM onelock_locks";
 
-pub(crate) fn it_has_a_token_of_its_own_and_a_whole_lease() {
+pub(crate) fn a_takeover_has_its_own_token_and_lease() {
     run(async {
         let file = File::new();
         let client = file.client().await;
@@ -54,7 +54,7 @@ pub(crate) fn a_token_ahead_of_the_clock_is_followed() {
     });
 }
 
-pub(crate) fn a_predecessor_that_does_not_hold_the_lock_has_no_successor() {
+pub(crate) fn a_predecessor_without_the_lock_has_no_successor() {
     run(async {
         let file = File::new();
         let client = file.client().await;
@@ -144,7 +144,7 @@ pub(crate) fn another_process_that_writes_is_waited_for() {
     });
 }
 
-pub(crate) fn it_wakes_no_waiter_of_this_process_and_the_release_after_it_does() {
+pub(crate) fn a_takeover_wakes_no_waiter_but_its_release_does() {
     run(async {
         let file = File::new();
         let (client, other) = (file.client().await, file.client().await);

@@ -11,7 +11,7 @@ use super::{File, claim, granted, run};
 
 const PATIENCE: Duration = Duration::from_secs(2);
 
-pub(crate) fn a_release_wakes_the_waiters_of_another_client_of_this_process() {
+pub(crate) fn a_release_wakes_another_clients_waiters_in_this_process() {
     run(async {
         let file = File::new();
         let (client, other) = (file.client().await, file.client().await);

@@ -67,7 +67,7 @@ pub(crate) fn check_says_what_the_server_is() -> Result<(), String> {
 }
 
 /// The harness' servers grant timeouts from two ticks to ten minutes.
-pub(crate) fn a_ttl_outside_of_what_the_server_grants_is_invalid() -> Result<(), String> {
+pub(crate) fn a_ttl_outside_the_servers_bounds_is_invalid() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let client = server.client().await;
@@ -91,7 +91,7 @@ pub(crate) fn a_ttl_outside_of_what_the_server_grants_is_invalid() -> Result<(),
 }
 
 /// The node goes with its session only, and the session would live for as long as another lock in it.
-pub(crate) fn a_release_that_is_refused_for_good_ends_its_session() -> Result<(), String> {
+pub(crate) fn a_permanently_refused_release_ends_its_session() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let (client, other, raw) = (server.client().await, server.client().await, server.raw().await);

@@ -55,7 +55,7 @@ async fn hand_over(guard: Arc<Guard>, successor: Client) -> (bool, Guard) {
 }
 
 // Proves: zk-failover, quorum-split, majority-silent
-pub(crate) fn a_follower_cut_off_from_its_leader_costs_no_exclusion() -> Result<(), String> {
+pub(crate) fn a_follower_without_leader_costs_no_exclusion() -> Result<(), String> {
     run_or_not(async {
         let network = blocking(|| Network::of(3)).await.map_err(not_run)?;
         let ensemble = blocking({
@@ -206,7 +206,7 @@ pub(crate) fn a_lost_leader_costs_no_lock() -> Result<(), String> {
 
 // Proves: request-late, another-server
 /// The attempt hangs on its way to one server, and its session goes on at another.
-pub(crate) fn a_late_attempt_is_not_heard_by_another_server_either() -> Result<(), String> {
+pub(crate) fn no_other_server_accepts_a_late_attempt() -> Result<(), String> {
     run_or_not(async {
         let ensemble = ensemble().await?;
         let members: Vec<String> = ensemble.members().iter().map(Owned::address).collect();

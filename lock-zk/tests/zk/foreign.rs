@@ -67,7 +67,7 @@ pub(crate) fn kazoos_nodes_are_respected_and_shown() -> Result<(), String> {
 }
 
 /// Another client may have rights of its own for its nodes. A list still shows them.
-pub(crate) fn a_node_that_is_not_ours_to_read_is_waited_for() -> Result<(), String> {
+pub(crate) fn an_unreadable_node_is_waited_for() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let (client, raw) = (server.client().await, server.raw().await);
@@ -110,7 +110,7 @@ pub(crate) fn a_foreign_holder_is_only_broken_now() -> Result<(), String> {
 }
 
 /// The bytes are those that Curator's `Revoker` writes.
-pub(crate) fn a_holder_that_is_asked_to_give_up_is_told() -> Result<(), String> {
+pub(crate) fn a_holder_asked_to_release_is_notified() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let (client, raw) = (server.client().await, server.raw().await);

@@ -55,7 +55,7 @@ async fn put(raw: &Client, path: &str) {
     raw.create(path, b"another's", &CreateMode::Ephemeral.with_acls(Acls::anyone_all())).await.unwrap();
 }
 
-pub(crate) fn what_the_counter_numbers_no_more_is_ordered_by_its_making() -> Result<(), String> {
+pub(crate) fn nodes_beyond_the_counter_are_ordered_by_creation() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let client = server.client().await;

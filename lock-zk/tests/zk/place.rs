@@ -27,7 +27,7 @@ async fn through(server: &Server, ttl: Duration) -> (Proxy, Client) {
 }
 
 // Proves: answer-lost
-pub(crate) fn a_node_whose_making_was_not_answered_is_found_by_its_owner() -> Result<(), String> {
+pub(crate) fn an_owner_finds_its_unanswered_node() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let (proxy, client) = through(&server, LONG).await;
@@ -158,7 +158,7 @@ pub(crate) fn a_waiter_whose_node_was_removed_queues_again() -> Result<(), Strin
 }
 
 /// As when a panic drops the claim: no release follows, and the session lives on for another lock.
-pub(crate) fn a_claim_that_was_cut_short_leaves_its_node_to_the_session() -> Result<(), String> {
+pub(crate) fn a_cut_short_claim_leaves_its_node_to_sessions() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let (client, raw) = (server.client().await, server.raw().await);
@@ -175,7 +175,7 @@ pub(crate) fn a_claim_that_was_cut_short_leaves_its_node_to_the_session() -> Res
 }
 
 /// The claim had not been notified of its node yet.
-pub(crate) fn an_attempt_that_was_cut_short_leaves_its_node_to_the_session() -> Result<(), String> {
+pub(crate) fn a_cut_short_attempt_leaves_its_node_to_sessions() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let (proxy, client) = through(&server, LONG).await;
@@ -193,7 +193,7 @@ pub(crate) fn an_attempt_that_was_cut_short_leaves_its_node_to_the_session() -> 
 }
 
 /// As when the driver panics in an attempt: the core still releases the claim.
-pub(crate) fn an_attempt_that_was_dropped_on_its_way_is_undone_by_its_release() -> Result<(), String> {
+pub(crate) fn a_release_undoes_an_attempt_dropped_in_flight() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let (proxy, client) = through(&server, LONG).await;

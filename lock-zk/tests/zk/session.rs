@@ -26,7 +26,7 @@ async fn connections(server: &Server) -> usize {
     common::word(&server.0.address(), "cons").await.lines().filter(|line| line.contains("sid=0x")).count()
 }
 
-pub(crate) fn a_heartbeat_is_one_write_for_all_locks_of_a_session() -> Result<(), String> {
+pub(crate) fn one_heartbeat_serves_all_locks_of_a_session() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let client = server.client().await;
@@ -50,7 +50,7 @@ pub(crate) fn a_heartbeat_is_one_write_for_all_locks_of_a_session() -> Result<()
     })
 }
 
-pub(crate) fn each_ttl_has_a_session_that_is_closed_when_idle() -> Result<(), String> {
+pub(crate) fn each_ttls_session_is_closed_when_idle() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let client = server.client().await;
@@ -97,7 +97,7 @@ pub(crate) fn a_holder_whose_session_is_ended_is_told() -> Result<(), String> {
 }
 
 // Proves: flushed-or-killed
-pub(crate) fn a_waiter_whose_session_is_ended_waits_on_in_another() -> Result<(), String> {
+pub(crate) fn a_waiter_survives_its_sessions_end_in_another() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let (a, b, raw) = (server.client().await, server.client().await, server.raw().await);
@@ -121,7 +121,7 @@ pub(crate) fn a_waiter_whose_session_is_ended_waits_on_in_another() -> Result<()
 
 /// Answers of the server don't arrive for longer than the timeout. The server hears of the attempts to resume the
 /// session, and must still be able to end it.
-pub(crate) fn a_session_that_is_not_certain_any_more_takes_no_claims() -> Result<(), String> {
+pub(crate) fn an_uncertain_session_takes_no_claims() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let proxy = Proxy::start(&server.0.address()).await.unwrap();

@@ -98,7 +98,8 @@ fn ttl_of_renewals(s: &Setting) -> Duration {
     s.ttl().max(ms(1600))
 }
 
-/// After which time it is renewed does not depend on the server: lock-core's `it_is_renewed_at_a_third_of_what_is_left`.
+/// After which time it is renewed does not depend on the server: lock-core's
+/// `renewal_comes_at_a_third_of_the_remaining_lease`.
 async fn it_is_renewed_every_third_of_its_ttl(s: Setting) {
     let (telling, mut told) = mpsc::unbounded_channel();
     let options = Options::default().observer(move |event| {
@@ -144,7 +145,7 @@ async fn a_fixed_lease_is_renewed_by_hand(s: Setting) {
     assert_eq!(guard.renew(s.ttl()).await.expect_err("it is over").kind(), ErrorKind::Lost);
 }
 
-/// What is not asked of the server any more is lock-core's `a_lock_that_is_left_is_neither_renewed_nor_released`.
+/// What is not asked of the server any more is lock-core's `a_left_lock_is_neither_renewed_nor_released`.
 async fn a_lock_that_was_left_is_released_by_another_client(s: Setting) {
     let (name, client, other) = (s.name(), s.client().await, s.client().await);
     let guard = s.hold_by(&client, &name).await;

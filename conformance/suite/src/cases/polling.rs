@@ -27,7 +27,7 @@ fn is_polled(s: &Setting) -> bool {
 const LONG: Duration = Duration::from_secs(30);
 
 /// Makes the lock free without notification. To a waiter that polls, a release by another process is the same. How soon
-/// it looks does not depend on the server: lock-core's `without_wake_ups_it_looks_within_an_eighth_of_its_wait`.
+/// it looks does not depend on the server: lock-core's `a_polling_waiter_looks_within_an_eighth_of_wait`.
 async fn a_look_comes_within_an_eighth_of_the_wait(s: Setting, admin: Arc<dyn Forget>) {
     let mut waiters = JoinSet::new();
     for wait in [50, 200, 700].map(ms) {

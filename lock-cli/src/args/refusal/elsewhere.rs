@@ -1,5 +1,5 @@
-//! Flags and commands of other programs (flock(1), `consul lock`, `etcdctl lock`, timeout(1) and the like), and what they
-//! are called here.
+//! Flags and commands of other programs (flock(1), `consul lock`, `etcdctl lock`, timeout(1) and the like),
+//! and what they are called here.
 
 /// Flags, and what to write instead.
 const FLAGS: &[(&[&str], &str)] = &[
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_word_of_another_program_is_one_of_ours_or_told_twice() {
+    fn foreign_words_are_neither_ours_nor_listed_twice() {
         let args = Args::command();
         let verbs: Vec<&str> = args.get_subcommands().map(clap::Command::get_name).collect();
         let words = |table: &[(&'static [&'static str], &str)]| -> Vec<&'static str> {

@@ -88,7 +88,7 @@ impl Time for Suspendable {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_time_limit_that_passes_during_a_suspend_is_over_when_that_is_noticed() {
+async fn a_limit_passed_in_suspend_ends_when_noticed() {
     let time = Suspendable::default();
     let clock = Clock::new(time.clone()).with_queue(&Handle::current());
     let (timers, own) = (Clock::tokio(), clock.clone());
@@ -106,7 +106,7 @@ async fn a_time_limit_that_passes_during_a_suspend_is_over_when_that_is_noticed(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sleeper_wakes_the_task_that_has_polled_it_last() {
+async fn a_sleeper_wakes_its_last_poller() {
     let (clock, queue) = start();
     let mut sleep = pin!(clock.sleep(5 * MS));
     let wakes: [Arc<Wakes>; 3] = Default::default();
@@ -119,7 +119,7 @@ async fn a_sleeper_wakes_the_task_that_has_polled_it_last() {
 }
 
 #[test]
-fn the_end_of_the_runtime_wakes_all_sleepers_which_then_sleep_on() {
+fn the_runtimes_end_wakes_sleepers_which_sleep_on() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (clock, _) = runtime.block_on(async { start() });
     let (gone, woken) = (Arc::<Wakes>::default(), Arc::<Wakes>::default());
@@ -138,7 +138,7 @@ fn the_end_of_the_runtime_wakes_all_sleepers_which_then_sleep_on() {
 }
 
 #[test]
-fn a_sleeper_elsewhere_is_woken_though_the_runtime_stands_still() {
+fn a_stalled_runtime_still_wakes_sleepers_elsewhere() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (clock, _) = runtime.block_on(async { start() });
     let began = clock.now();

@@ -29,7 +29,7 @@ async fn ask(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_question_is_answered_whether_a_caller_or_a_task_polls() {
+async fn callers_and_tasks_answer_every_question() {
     let mut askers = tokio::task::JoinSet::new();
     for _ in 0..8 {
         askers.spawn(async {

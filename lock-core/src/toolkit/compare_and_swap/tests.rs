@@ -220,7 +220,7 @@ fn effect(outcome: Result<Settled<u64, String>>) -> Effect {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_free_register_is_written_and_a_held_one_left() {
+async fn a_client_writes_only_free_registers() {
     let memory = Memory::new();
     assert_eq!(memory.acquire().await.unwrap(), written(1));
     assert_eq!(memory.asked(), ["look", "swap"]);
@@ -271,7 +271,7 @@ async fn a_write_whose_answer_is_lost_is_recognised() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_is_never_answered_is_recognised_within_the_call() {
+async fn a_call_recognises_its_unanswered_write() {
     let memory = Memory::new().with_swaps([Some(Fault::Silence)]);
     assert_eq!(memory.acquire().await.unwrap(), written(1));
     let took = memory.clock.now().since_origin();
@@ -279,7 +279,7 @@ async fn a_write_that_is_never_answered_is_recognised_within_the_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_has_replaced_a_write_without_an_answer_is_decided_on() {
+async fn the_value_replacing_an_unanswered_write_is_decided_on() {
     let memory = Memory::new().with_swaps([Some(Fault::AnswerLost(Some("b")))]);
     assert_eq!(memory.acquire().await.unwrap(), left("b"));
     let memory = Memory::new().with_swaps([Some(Fault::AnswerLost(Some("-")))]);
@@ -287,7 +287,7 @@ async fn what_has_replaced_a_write_without_an_answer_is_decided_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_may_still_arrive_is_of_unknown_effect() {
+async fn a_write_in_flight_has_unknown_effect() {
     let memory = Memory::new().with_swaps([Some(Fault::Late(ms(2000)))]);
     assert_eq!(effect(memory.acquire().await), Effect::Unknown);
     assert_eq!(memory.asked(), ["look", "swap", "look"], "it does not write once more");
@@ -297,7 +297,7 @@ async fn a_write_that_may_still_arrive_is_of_unknown_effect() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_write_is_refused_when_another_one_has_come_first() {
+async fn a_late_write_after_another_is_refused() {
     let memory = Memory::new().with_swaps([Some(Fault::Late(ms(100)))]);
     let other = memory.clone();
     tokio::spawn(async move {
@@ -310,7 +310,7 @@ async fn a_late_write_is_refused_when_another_one_has_come_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_changes_nothing_is_told_from_one_that_did_not_come() {
+async fn a_no_op_write_differs_from_a_missing_one() {
     let renew = async |memory: &Memory| {
         let same = |_: Option<&[u8]>, _: &u64| Ok(Decision::<String>::Write(b"a".to_vec()));
         compare_and_swap(&memory.call(), memory, Start::Look, same).await
@@ -322,7 +322,7 @@ async fn a_write_that_changes_nothing_is_told_from_one_that_did_not_come() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_look_says_what_is_known_of_the_write_before_it() {
+async fn a_failed_look_reports_the_earlier_writes_effect() {
     let memory = Memory::new().with_looks([Some(Fault::Failed)]);
     assert_eq!(effect(memory.acquire().await), Effect::NotApplied);
     let memory = Memory::new().with_looks([Some(Fault::Silence)]);
@@ -335,7 +335,7 @@ async fn a_failed_look_says_what_is_known_of_the_write_before_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_of_the_server_or_of_the_decision_ends_it() {
+async fn server_and_decision_errors_end_the_call() {
     let memory = Memory::new().with_swaps([Some(Fault::Failed)]);
     assert_eq!(effect(memory.acquire().await), Effect::NotApplied);
     assert_eq!(memory.asked(), ["look", "swap"]);
@@ -345,14 +345,14 @@ async fn an_error_of_the_server_or_of_the_decision_ends_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_that_is_old_is_an_error_and_no_loop() {
+async fn a_stale_look_is_an_error_without_loop() {
     let memory = Memory::new().with_swaps([Some(Fault::After("b"))]).with_looks([None, Some(Fault::Stale)]);
     assert_eq!(effect(memory.acquire().await), Effect::NotApplied);
     assert_eq!(memory.asked(), ["look", "swap", "look"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_ends_in_time_among_writes_of_others_and_then_writes_nothing() {
+async fn a_contended_call_ends_in_time_without_writing() {
     let others = std::array::from_fn::<_, 200, _>(|_| Some(Fault::After("-")));
     let memory = Memory::new().with_swaps(others);
     assert_eq!(effect(memory.acquire().await), Effect::NotApplied);
@@ -395,7 +395,7 @@ async fn what_is_known_is_no_reason_to_leave_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_from_what_is_known_is_recognised_when_its_answer_is_lost() {
+async fn a_known_write_is_recognised_without_its_answer() {
     let memory = Memory::new().with_swaps([Some(Fault::AnswerLost(None)), Some(Fault::Late(ms(2000)))]);
     memory.state().write(b"a");
     assert_eq!(memory.renew_known(1).await.unwrap(), written(2));
@@ -404,7 +404,7 @@ async fn a_write_from_what_is_known_is_recognised_when_its_answer_is_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_without_an_answer_is_an_error_and_the_next_one_finds_nothing() {
+async fn an_unanswered_release_errs_and_the_next_finds_nothing() {
     let memory = Memory::new().with_swaps([Some(Fault::AnswerLost(None))]);
     memory.state().write(b"a");
     assert_eq!(effect(memory.release(Start::Look).await), Effect::Unknown);

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_of_one_host_has_the_login_and_the_path_of_all() {
+    fn a_single_host_url_keeps_login_and_path() {
         let of_first = |url: &str| {
             let location = location(url);
             location.base_of("y", &location.hosts(7).unwrap()[0])

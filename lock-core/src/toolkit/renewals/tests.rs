@@ -127,7 +127,7 @@ fn each_of_unlike_renewals_has_its_own_answer() {
 }
 
 #[test]
-fn a_runtime_that_ends_leaves_no_queue_that_no_task_sends() {
+fn an_ended_runtime_leaves_no_unsent_queue() {
     let (renewals, server) = (Arc::<Renewals>::default(), Server::new(0));
     let first = runtime();
     let mut both: Vec<_> = (0..2).map(|_| Box::pin(renew(renewals.clone(), server.clone()))).collect();
@@ -145,7 +145,7 @@ fn a_runtime_that_ends_leaves_no_queue_that_no_task_sends() {
 }
 
 #[test]
-fn a_server_that_refuses_the_shared_request_is_asked_it_once() {
+fn a_refused_shared_request_is_sent_once() {
     let (renewals, server) = (Arc::<Renewals>::default(), Server::new(usize::MAX >> 3));
     server.refuses.store(true, Ordering::Relaxed);
     for asked in [20, 40] {

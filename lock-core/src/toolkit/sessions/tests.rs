@@ -109,7 +109,7 @@ fn keep(session: Arc<Session>) -> AbortHandle {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_claims_of_a_ttl_share_a_session_that_is_opened_once() {
+async fn claims_of_one_ttl_open_one_session() {
     let client = Client::new();
     let (a, b, other) =
         tokio::join!(client.join(TTL, "a"), client.join(TTL, "b"), client.join(TTL * 2, "other"));
@@ -131,7 +131,7 @@ async fn a_membership_ends_when_it_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_waits_for_another_ones_opening_no_longer_than_its_call() {
+async fn a_claim_waits_for_an_opening_within_its_call() {
     let client = Client::new();
     let vacant = client.vacant("first").await;
     assert!(client.sessions.join(&client.call(), TTL, &"second").await.is_none());
@@ -146,7 +146,7 @@ async fn a_claim_waits_for_another_ones_opening_no_longer_than_its_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_whose_opening_fails_lets_the_next_one_open() {
+async fn after_a_failed_opening_the_next_claim_opens() {
     let client = Client::new();
     let vacant = client.vacant("first").await;
     let failing = async {
@@ -167,7 +167,7 @@ async fn a_session_that_has_ended_takes_no_claims() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_is_not_certain_any_more_takes_no_claims() {
+async fn an_uncertain_session_takes_no_claims() {
     let client = Client::new();
     let uncertain = client.vacant("first").await.fill(client.session(Duration::ZERO), keep);
     let second = client.join(TTL, "second").await.unwrap();
@@ -175,7 +175,7 @@ async fn a_session_that_is_not_certain_any_more_takes_no_claims() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_claim_joins_a_session_again_that_was_stopped_and_its_successor_stays() {
+async fn stopped_sessions_are_not_rejoined_and_their_successors_stay() {
     let client = Client::new();
     let first = client.join(TTL, "first").await.unwrap();
     client.sessions.stop_joining(first.session());
@@ -188,7 +188,7 @@ async fn no_claim_joins_a_session_again_that_was_stopped_and_its_successor_stays
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_is_idle_if_no_claim_was_in_it_between_two_questions() {
+async fn a_session_without_claims_between_checks_is_idle() {
     let client = Client::new();
     let membership = client.join(TTL, "a").await.unwrap();
     let session = membership.session().clone();
@@ -208,7 +208,7 @@ async fn a_session_is_idle_if_no_claim_was_in_it_between_two_questions() {
 
 /// The grace is for the next claim of the ttl, which does not come to such a session.
 #[tokio::test(start_paused = true)]
-async fn a_session_that_takes_no_claims_is_idle_as_soon_as_its_last_one_has_left() {
+async fn a_closing_session_is_idle_after_its_last_claim() {
     let client = Client::new();
     let membership = client.join(TTL, "a").await.unwrap();
     let session = membership.session().clone();
@@ -219,7 +219,7 @@ async fn a_session_that_takes_no_claims_is_idle_as_soon_as_its_last_one_has_left
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_is_dropped_ends_its_sessions_and_their_tasks() {
+async fn a_dropped_client_ends_its_sessions_and_tasks() {
     let client = Client::new();
     let (long, short) = (client.join(TTL * 2, "a").await.unwrap(), client.join(TTL, "b").await.unwrap());
     let taken = client.sessions.take_all();
@@ -233,7 +233,7 @@ async fn a_client_that_is_dropped_ends_its_sessions_and_their_tasks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fork_closes_and_ends_none_of_its_parents_sessions() {
+async fn a_fork_ends_no_session_of_its_parent() {
     let client = Client::of(Process::another());
     assert!(client.sessions.is_forked());
     let membership = client.join(TTL, "a").await.unwrap();

@@ -79,7 +79,7 @@ async fn a_connection_is_opened_once_for_all_calls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_call_waits_longer_than_its_time_and_the_opening_goes_on() {
+async fn calls_end_in_time_while_the_opening_continues() {
     let (clock, slot) = (Clock::tokio(), Exchange::slot([ms(150)]));
     let call = Call::begin(&clock, ms(100));
     let error = slot.get(&call).await.unwrap_err();
@@ -108,7 +108,7 @@ async fn a_caller_that_goes_does_not_stop_the_opening() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_opening_is_the_answer_of_those_that_wait_and_of_the_next_milliseconds() {
+async fn a_failed_opening_answers_current_and_next_callers() {
     let (clock, slot) = (Clock::tokio(), Exchange::slot([]));
     let call = Call::begin(&clock, ms(100));
     let refused = async || slot.get(&call).await.unwrap_err().message().to_owned();
@@ -121,7 +121,7 @@ async fn a_failed_opening_is_the_answer_of_those_that_wait_and_of_the_next_milli
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_with_more_time_is_not_told_that_a_shorter_one_had_none_left() {
+async fn a_longer_call_ignores_a_shorter_calls_timeout() {
     let (clock, slot) = (Clock::tokio(), Exchange::slot([ms(80), ms(80)]));
     slot.connector().ends_with_the_call.store(true, Ordering::SeqCst);
     let (short, long) = (Call::begin(&clock, ms(50)), Call::begin(&clock, ms(200)));

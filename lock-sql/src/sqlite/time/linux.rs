@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_that_cannot_be_told_is_no_boot_id_that_cannot_be_read() {
+    fn an_unknown_mount_is_no_unreadable_boot_id() {
         let error = of_unknown_mount(io::ErrorKind::PermissionDenied.into());
         assert!(
             error.message().contains("boot=trust") && !error.message().contains("can't be read"),

@@ -8,7 +8,7 @@ use crate::clock::Instant;
 use crate::toolkit::feed::Notice;
 
 #[tokio::test(start_paused = true)]
-async fn every_claim_is_woken_when_the_connection_breaks_and_when_another_one_is_subscribed() {
+async fn breaks_and_resubscriptions_wake_every_claim() {
     let scene = Scene::new();
     let (a, holder) = (scene.listen("a").await.unwrap(), scene.watch(owner()).await.unwrap());
     scene.server.set("open", Step::Breaks);
@@ -26,7 +26,7 @@ async fn every_claim_is_woken_when_the_connection_breaks_and_when_another_one_is
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_order_in_a_gap_does_not_hide_the_gap() {
+async fn a_command_does_not_hide_its_gap() {
     let scene = Scene::new();
     let (a, holder) = (scene.listen("a").await.unwrap(), scene.watch(owner()).await.unwrap());
     scene.server.set("open", Step::Breaks);
@@ -42,7 +42,7 @@ async fn an_order_in_a_gap_does_not_hide_the_gap() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn topics_that_are_refused_after_a_gap_do_not_hide_it() {
+async fn refused_topics_do_not_hide_a_gap() {
     let scene = Scene::new();
     let a = scene.listen("a").await.unwrap();
     scene.server.forbid(Topic::Releases(name("a")));
@@ -54,7 +54,7 @@ async fn topics_that_are_refused_after_a_gap_do_not_hide_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_pauses_double_up_to_two_seconds_and_begin_anew_when_a_topic_was_confirmed() {
+async fn the_backoff_doubles_and_a_confirmed_topic_resets_it() {
     let scene = Scene::new();
     let a = scene.listen("a").await.unwrap();
     for broken in ["open", "subscribe"] {

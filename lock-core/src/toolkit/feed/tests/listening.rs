@@ -6,7 +6,7 @@ use crate::error::ErrorKind;
 use crate::toolkit::feed::Notice;
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_listens_when_the_server_has_confirmed_it_and_not_before() {
+async fn a_claim_listens_only_after_the_servers_confirmation() {
     let scene = Scene::new();
     assert_eq!(scene.server.count("open"), 0, "no claim listens yet");
     scene.server.set("subscribe", Step::Hangs);
@@ -27,7 +27,7 @@ async fn a_claim_listens_when_the_server_has_confirmed_it_and_not_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attempt_listens_already_where_the_topic_is_confirmed_and_only_there() {
+async fn an_attempt_listens_only_to_confirmed_topics() {
     let scene = Scene::new();
     let already = || scene.feed.listen_already(&name("a"), &Topic::Releases(name("a")));
     assert!(already().is_none());

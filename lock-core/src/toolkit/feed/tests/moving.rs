@@ -10,7 +10,7 @@ fn releases(of: &str) -> Topic {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_waiters_of_a_lock_that_has_moved_are_woken_and_no_other_claims() {
+async fn only_waiters_of_a_moved_lock_are_woken() {
     let scene = Scene::new();
     let (a, b) = (scene.listen("a").await.unwrap(), scene.listen("b").await.unwrap());
     scene.server.send_elsewhere(releases("a"));
@@ -51,7 +51,7 @@ async fn what_is_elsewhere_after_a_gap_leaves_the_rest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_breaks_after_a_lock_has_moved_leaves_a_gap() {
+async fn a_break_after_a_move_leaves_a_gap() {
     let scene = Scene::new();
     let a = scene.listen("a").await.unwrap();
     scene.server.set("subscribe", Step::Breaks);

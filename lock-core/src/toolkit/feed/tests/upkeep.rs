@@ -6,7 +6,7 @@ use crate::toolkit::feed::Notice;
 use crate::toolkit::feed::task::{CHECK, IDLE};
 
 #[tokio::test(start_paused = true)]
-async fn a_topic_without_listeners_is_unsubscribed_after_one_to_two_sweeps() {
+async fn an_unused_topic_is_unsubscribed_within_two_sweeps() {
     let scene = Scene::new();
     let (a, b) = (scene.listen("a").await.unwrap(), scene.listen("b").await.unwrap());
     drop(a);
@@ -46,7 +46,7 @@ async fn a_topic_for_all_stays_while_any_claim_listens() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_has_gone_is_connected_for_no_more() {
+async fn a_departed_claim_causes_no_connection() {
     let scene = Scene::new();
     scene.server.set("open", Step::Breaks);
     scene.listen("a").await.unwrap_err();
@@ -87,7 +87,7 @@ async fn a_connection_is_checked_while_a_topic_is_subscribed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_hangs_costs_a_claim_its_patience_and_the_feed_nothing() {
+async fn a_hanging_source_costs_only_the_claims_patience() {
     for step in ["open", "subscribe"] {
         let scene = Scene::new();
         scene.server.set(step, Step::Hangs);

@@ -22,7 +22,7 @@ async fn an_attempt_that_comes_after_its_call_takes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attempt_that_comes_within_its_call_is_undone_by_the_next_release() {
+async fn the_next_release_undoes_an_attempt_in_time() {
     let shelf = Shelf::opaque(Tells::Stamps);
     let us = Us::on(&shelf);
     let mut claim = us.claim();
@@ -37,7 +37,7 @@ async fn an_attempt_that_comes_within_its_call_is_undone_by_the_next_release() {
 
 /// The server's clock was set forward: the first write is void, though it came in time.
 #[tokio::test(start_paused = true)]
-async fn an_attempt_that_was_void_asks_for_the_time_and_writes_again() {
+async fn a_void_attempt_reads_the_time_and_rewrites() {
     for shelf in [Shelf::numbered(), Shelf::opaque(Tells::Stamps), Shelf::opaque(Tells::Nothing)] {
         let us = Us::on(&shelf);
         let mut claim = us.claim();
@@ -68,7 +68,7 @@ async fn a_renewal_that_comes_after_its_lease_is_void() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_that_comes_late_within_its_lease_counts_and_the_next_one_begins_with_a_look() {
+async fn a_late_renewal_counts_and_the_next_looks_first() {
     let shelf = Shelf::numbered();
     let us = Us::on(&shelf);
     let mut claim = us.claim();
@@ -86,7 +86,7 @@ async fn a_renewal_that_comes_late_within_its_lease_counts_and_the_next_one_begi
 /// The server's clock was set forward beyond the end of the lease: the renewal is void to every reader, whatever its
 /// writer had estimated.
 #[tokio::test(start_paused = true)]
-async fn a_renewal_after_the_clock_was_set_forward_is_lost() {
+async fn a_forward_clock_jump_loses_the_renewal() {
     for shelf in [Shelf::numbered(), Shelf::opaque(Tells::Stamps)] {
         let us = Us::on(&shelf);
         let mut claim = us.claim();
@@ -98,7 +98,7 @@ async fn a_renewal_after_the_clock_was_set_forward_is_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attempt_has_to_be_stamped_before_its_call_is_over() {
+async fn an_attempt_must_be_stamped_within_its_call() {
     for rate in [990_000, 1_000_000, 1_010_000] {
         let shelf = Shelf::opaque(Tells::Stamps).with_rate(rate);
         let us = Us::on(&shelf);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_takes_two_requests_a_renewal_one_and_a_release_one() {
+async fn a_lock_takes_two_requests_renewal_and_release_one() {
     let shelf = Shelf::opaque(Tells::Stamps);
     {
         let (us, began) = (Us::on(&shelf), shelf.clock.now());
@@ -24,7 +24,7 @@ async fn a_lock_takes_two_requests_a_renewal_one_and_a_release_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_is_the_number_of_the_write_that_granted() {
+async fn a_token_is_the_granting_writes_number() {
     let shelf = Shelf::numbered();
     let us = Us::on(&shelf);
     let mut claim = us.claim();
@@ -37,7 +37,7 @@ async fn a_token_is_the_number_of_the_write_that_granted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_removed_key_is_a_free_lock_whose_next_write_expects_the_removal() {
+async fn the_next_write_expects_a_keys_removal() {
     for shelf in [Shelf::numbered(), Shelf::opaque(Tells::Stamps)] {
         let us = Us::on(&shelf);
         let mut claim = us.claim();
@@ -52,7 +52,7 @@ async fn a_removed_key_is_a_free_lock_whose_next_write_expects_the_removal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_numbers_a_token_is_the_stamp_and_more_than_the_last_one() {
+async fn without_numbers_tokens_are_rising_stamps() {
     let shelf = Shelf::opaque(Tells::Stamps);
     let us = Us::on(&shelf);
     let mut claim = us.claim();
@@ -66,7 +66,7 @@ async fn without_numbers_a_token_is_the_stamp_and_more_than_the_last_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stamp_is_read_if_the_answer_does_not_tell_it() {
+async fn a_stamp_missing_in_the_answer_is_read() {
     let shelf = Shelf::opaque(Tells::Nothing);
     let us = Us::on(&shelf);
     let mut claim = us.claim();
@@ -116,7 +116,7 @@ async fn a_waiter_is_never_told_more_than_is_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_over_is_taken_after_a_question_for_the_time() {
+async fn an_ended_lease_is_taken_after_reading_the_time() {
     let shelf = Shelf::numbered();
     let us = Us::on(&shelf);
     let mut claim = us.claim();
@@ -149,7 +149,7 @@ async fn a_lease_is_not_over_by_an_estimate() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_has_ended_is_gone_and_a_renewal_does_not_bring_it_back() {
+async fn a_renewal_does_not_revive_an_ended_lease() {
     let shelf = Shelf::numbered();
     let us = Us::on(&shelf);
     let mut claim = us.claim();
@@ -189,7 +189,7 @@ async fn a_renewal_never_shortens() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_long_lease_has_passed_a_renewal_does_not_look_first() {
+async fn a_renewal_after_long_leases_does_not_look_first() {
     let shelf = Shelf::numbered();
     let us = Us::on(&shelf);
     let mut claim = us.claim_for(Duration::from_secs(2));

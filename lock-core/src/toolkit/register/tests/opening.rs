@@ -14,7 +14,7 @@ fn context(shelf: &Shelf) -> Context {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_driver_connects_when_it_is_opened_or_with_its_first_call() {
+async fn a_driver_connects_on_opening_or_first_call() {
     let shelf = Shelf::numbered();
     let lazy = RegisterDriver::open(shelf.clone(), &context(&shelf), Opening::Lazy).await.unwrap();
     assert_eq!(shelf.state().connections, 0);
@@ -25,7 +25,7 @@ async fn a_driver_connects_when_it_is_opened_or_with_its_first_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_check_says_that_the_server_answers_and_how_its_clock_goes_and_what_it_found_itself() {
+async fn a_check_reports_reachability_clock_and_own_findings() {
     let shelf = Shelf::numbered().with_rate(1_030_000);
     let us = Us::on(&shelf);
     let subjects =
@@ -47,7 +47,7 @@ async fn what_the_server_needs_once_is_made_by_init() {
 
 /// Neither the estimate of an hour ago nor a guess of the present.
 #[tokio::test(start_paused = true)]
-async fn the_time_counts_from_1970_and_was_read_during_the_call() {
+async fn the_time_is_unix_time_read_during_calls() {
     let shelf = Shelf::numbered().with_rate(990_000);
     let mut claim = Us::on(&shelf).claim();
     assert_eq!(release(&mut claim).await, Release::NotHeld);

@@ -4,7 +4,7 @@ use super::*;
 use crate::error::Effect;
 
 #[tokio::test(start_paused = true)]
-async fn a_release_gives_up_once_and_never_what_belongs_to_another_owner() {
+async fn a_release_frees_once_and_only_its_own() {
     let shelf = Shelf::numbered();
     let us = Us::on(&shelf);
     let (mut claim, mut other) = (us.claim(), us.claim());
@@ -20,7 +20,7 @@ async fn a_release_gives_up_once_and_never_what_belongs_to_another_owner() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_whose_answer_is_lost_is_an_error_and_the_next_one_finds_nothing() {
+async fn a_lost_release_answer_errs_and_retry_finds_nothing() {
     let shelf = Shelf::numbered();
     let us = Us::on(&shelf);
     let mut claim = us.claim();
@@ -35,7 +35,7 @@ async fn a_release_whose_answer_is_lost_is_an_error_and_the_next_one_finds_nothi
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_after_the_clock_was_set_forward_comes_too_late() {
+async fn a_release_after_a_clock_jump_is_late() {
     let shelf = Shelf::opaque(Tells::Stamps);
     let us = Us::on(&shelf);
     let mut claim = us.claim();
@@ -46,7 +46,7 @@ async fn a_release_after_the_clock_was_set_forward_comes_too_late() {
 
 /// Nothing of the time is learned from a release whose answer does not tell it.
 #[tokio::test(start_paused = true)]
-async fn after_a_release_the_time_is_known_as_well_as_before() {
+async fn a_release_keeps_the_clock_estimate() {
     let shelf = Shelf::numbered();
     let us = Us::on(&shelf);
     let mut claim = us.claim();

@@ -27,7 +27,7 @@ async fn a_revoked_lock_is_free_at_its_holders_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_revoked_holder_frees_the_name_also_if_it_was_revoked_again() {
+async fn a_twice_revoked_holder_still_frees_the_name() {
     let shelf = Shelf::numbered();
     let us = Us::on(&shelf);
     for revokes in 1..3 {
@@ -44,7 +44,7 @@ async fn the_revoked_holder_frees_the_name_also_if_it_was_revoked_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_is_broken_now_is_free_at_once() {
+async fn a_lock_broken_now_is_free_at_once() {
     let shelf = Shelf::opaque(Tells::Stamps);
     let us = Us::on(&shelf);
     let mut claim = us.claim();

@@ -13,7 +13,7 @@ fn grant() -> Row {
 }
 
 #[test]
-fn a_row_is_a_line_of_text_with_the_label_at_its_end() {
+fn a_row_is_one_line_ending_with_the_label() {
     let revoked = grant().revoked(&at(5), mint(), &Label::new(""), When::HoldersDeadline);
     let rows = [
         grant(),
@@ -32,7 +32,7 @@ fn a_row_is_a_line_of_text_with_the_label_at_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_no_lock_client_has_written_is_rejected_with_what_to_do() {
+async fn a_foreign_row_is_rejected_with_advice() {
     let shelf = Shelf::numbered();
     let us = Us::on(&shelf);
     for (value, says) in [
@@ -58,7 +58,7 @@ async fn what_no_lock_client_has_written_is_rejected_with_what_to_do() {
 }
 
 #[test]
-fn a_row_that_was_stamped_after_its_deadline_is_void() {
+fn a_row_stamped_after_its_deadline_is_void() {
     let row = grant();
     assert!(row.is_in_force(&at(1_000), Span::exactly(1_000)));
     assert!(!row.is_in_force(&at(1_001), Span::exactly(1_001)));
@@ -69,7 +69,7 @@ fn a_row_that_was_stamped_after_its_deadline_is_void() {
 }
 
 #[test]
-fn a_lease_is_over_when_the_earliest_time_is_past_its_latest_end() {
+fn a_lease_ends_when_surely_past_its_end() {
     let (row, mark) = (grant(), Mark { written: Span { from: 500, by: 520 }, ..at(500) });
     assert!(row.is_in_force(&mark, Span { from: 619, by: 700 }));
     assert!(!row.is_in_force(&mark, Span { from: 620, by: 700 }));
@@ -79,7 +79,7 @@ fn a_lease_is_over_when_the_earliest_time_is_past_its_latest_end() {
 }
 
 #[test]
-fn a_shorter_renewal_keeps_the_end_and_a_longer_one_counts_from_its_stamp() {
+fn only_a_longer_renewal_moves_the_end() {
     let long = Row { lease: 1_000, ..grant() };
     let short = long.renewed(&at(0), 100);
     assert_eq!(short.ends(&at(50)), Span::exactly(1_000));
@@ -104,7 +104,7 @@ fn a_token_is_kept_by_every_later_row() {
 }
 
 #[test]
-fn a_tool_at_the_server_sees_the_holder_and_can_end_its_lease() {
+fn a_server_tool_can_see_and_end_leases() {
     let row = grant();
     let entry = row.holder(500, None, 550).unwrap();
     assert_eq!((entry.label.as_deref(), entry.token.unwrap().get()), (Some("a b  c"), 500));
