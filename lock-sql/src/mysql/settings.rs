@@ -127,8 +127,8 @@ impl MySql {
     /// - [`Unsupported`](lock_core::ErrorKind::Unsupported): the server was started with `sysdate-is-now`, or the clock
     ///   of the session was set.
     /// - [`Invalid`](lock_core::ErrorKind::Invalid): neither the URL nor the table's name says in which
-    /// database the table is; the patience is less than 1 ms; or the client is not
-    /// [`dedicated`](Options::dedicated), and there is no tokio runtime here.
+    ///   database the table is; the patience is less than 1 ms; or the client is not
+    ///   [`dedicated`](Options::dedicated), and there is no tokio runtime here.
     ///
     /// # Cancel safety
     ///

@@ -68,7 +68,7 @@ impl Postgres {
     /// - `sslrootcert`, `sslcert` and `sslkey`, libpq's: the same as `ca`, `cert` and `key`.
     /// - `sslmode`, libpq's: if roots are given, only a mode that verifies is valid.
     /// - `sslrootcert=system`, libpq's: the server's certificate must come from one of the public roots, and
-    /// name the host.
+    ///   name the host.
     /// - `target_session_attrs`, libpq's: `any`, `read-write` or `primary`. Locks are taken on the primary in any case.
     /// - `channel_binding`, libpq's: `disable` or `prefer`. It is never used.
     /// - `host` (also a folder with the Unix socket), `hostaddr`, `port`, `dbname`, `user`, `application_name` and
