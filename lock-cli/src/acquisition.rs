@@ -18,9 +18,9 @@ pub(crate) const LAST_REQUESTS: Duration = Duration::from_secs(2);
 /// How long to ask for the holder's name after a failed acquisition.
 const HOLDER_LOOK: Duration = Duration::from_secs(1);
 
-/// What a call can acquire.
+/// A lock or locks that a call can acquire.
 pub(crate) trait Acquire {
-    /// What it then holds.
+    /// The hold after the grant.
     type Hold;
 
     fn lock(&self) -> &Lock;

@@ -13,7 +13,7 @@ use crate::run::release::{SECOND, at};
 /// The shortest pause between two looks for a renewal.
 const SHORTEST_LOOK: Duration = Duration::from_millis(5);
 
-/// How long before the end of the lease the command is stopped.
+/// The times before the end of the lease at which the command is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Margins {
     /// The longest pause between two looks for a renewal.
@@ -55,7 +55,7 @@ impl Margins {
     }
 }
 
-/// How the command ended.
+/// The end of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// By itself.
@@ -66,7 +66,7 @@ pub(crate) enum Ended {
     Killed(LossReason),
 }
 
-/// What the supervision has come to.
+/// The outcome of the supervision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Ended(Ended),
@@ -74,7 +74,7 @@ pub(crate) enum Outcome {
     GoesOn(Survivor, Option<LossReason>),
 }
 
-/// What is told while the command is supervised.
+/// A remark to the user while the command is supervised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Remark {
     /// The command has ended and left so many processes running, of which one is named. They are killed.
@@ -239,7 +239,7 @@ async fn lost_with(
     (found, reason)
 }
 
-/// Whether a signal ends the wait for a process that can't be ended. One that comes right after the command's
+/// Returns whether a signal ends the wait for a process that can't be ended. One that comes right after the command's
 /// end may be the second half of what has ended the command, as a service manager sends SIGHUP after SIGTERM.
 fn ends_the_wait(signal: Signal, since: Instant) -> bool {
     signal.asks_to_end() && since.elapsed() >= SECOND

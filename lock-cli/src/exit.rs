@@ -7,7 +7,7 @@ use onelock::{Error, ErrorKind};
 
 use crate::args::Voice;
 
-/// How the program ends. Its own statuses are those of `sysexits.h` and of shells (POSIX, XCU 2.8.2).
+/// The end of the program. Its own statuses are those of `sysexits.h` and of shells (POSIX, XCU 2.8.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// The status of the command.

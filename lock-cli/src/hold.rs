@@ -138,7 +138,7 @@ async fn untold(lines: &Lines, held: String) -> Failure {
     }
 }
 
-/// What ends a hold from outside.
+/// The ends of a hold from outside.
 struct Ends {
     signals: Signals,
     input: Input,
@@ -165,7 +165,7 @@ impl Ends {
 }
 
 impl End {
-    /// How a call ends that did not get the lock before.
+    /// Returns the end of a call that did not get the lock before.
     fn of_the_wait(self) -> Result<Exit, Failure> {
         match self {
             End::Signal(signal) => Ok(Exit::Signal(signal.number())),

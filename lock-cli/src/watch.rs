@@ -76,7 +76,7 @@ impl Watch {
     }
 }
 
-/// Which grant of the lock a look has shown; `None` if it was free. A break gives the lock another owner.
+/// The grant of the lock that a look has shown; `None` if it was free. A break gives the lock another owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Holder(Option<(OwnerBytes, Option<FencingToken>)>);
 

@@ -96,7 +96,7 @@ struct Inner {
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
-/// Where the error happened. The core adds it once.
+/// The call in which the error happened. The core adds it once.
 struct Context {
     backend: &'static str,
     server: String,

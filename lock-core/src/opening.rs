@@ -73,7 +73,7 @@ impl Options {
     }
 }
 
-/// How often a client has tried to connect, and until when it may try again.
+/// The client's tries to connect, and the time until which it may retry.
 struct Tries<'a> {
     clock: &'a Clock,
     random: &'a Random,

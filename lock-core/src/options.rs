@@ -34,7 +34,7 @@ pub struct Options {
     pub(crate) runs_on: RunsOn,
 }
 
-/// Where a client's claims and connections live.
+/// The runtime of a client's claims and connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RunsOn {
     /// On the runtime that opens the client.

@@ -75,7 +75,7 @@ fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// What a test makes calls with: what was held while the runtime ran.
+/// The locks and guards that were held while the runtime ran, for the calls of a test.
 struct Held {
     client: Client,
     guards: Vec<Guard>,
@@ -112,7 +112,7 @@ fn call(name: &'static str, future: impl Future<Output = String> + Send + 'stati
     (name, Box::pin(future))
 }
 
-/// What a call of a client without an answer says.
+/// Returns the message of a call of a client without an answer.
 fn said<T>(outcome: Result<T>) -> String {
     outcome.map_or_else(|error| error.to_string(), |_| "an answer".to_owned())
 }
@@ -190,7 +190,7 @@ fn calls(held: Held) -> Vec<Call> {
     all
 }
 
-/// Where the callers run.
+/// The place where the callers run.
 #[derive(Clone, Copy, Debug)]
 enum Callers {
     /// On another runtime.

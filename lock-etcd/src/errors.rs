@@ -71,9 +71,9 @@ fn classify(error: &EtcdError) -> Error {
     }
 }
 
-/// Whether the request was surely not carried out: it did not reach the server, or the server itself refused it. An
-/// error from the client library, or from something between it and the server, does not count: the server may have
-/// carried out the request before.
+/// Returns whether the request was surely not carried out: it did not reach the server, or the server itself
+/// refused it. An error from the client library, or from something between it and the server, does not count:
+/// the server may have carried out the request before.
 pub(crate) fn was_not_done(error: &EtcdError) -> bool {
     was_not_sent(error) || is_servers(&words(error)) && !classify(error).may_have_taken_effect()
 }
@@ -115,7 +115,7 @@ pub(crate) fn has_no_login(error: &EtcdError) -> bool {
     said.contains("invalid auth token") || said.contains("revision of auth store is old")
 }
 
-/// Whether the connection failed, and not the request.
+/// Returns whether the connection failed, and not the request.
 pub(crate) fn is_of_connection(error: &EtcdError) -> bool {
     match code(error) {
         Some(Code::Unavailable | Code::Unknown | Code::Internal | Code::Cancelled) => true,

@@ -113,7 +113,7 @@ impl Feed {
         }
     }
 
-    /// Whether there is a watch that must be made at once.
+    /// Returns whether there is a watch that must be made at once.
     fn wants_some(&self) -> bool {
         !self.wanted().is_empty()
     }
@@ -329,8 +329,8 @@ enum Since {
     Seen,
 }
 
-/// Whether these events concern the watcher. A put is only a move to another lease, unless it gives the key another
-/// owner.
+/// Returns whether these events concern the watcher. A put is only a move to another lease, unless it gives
+/// the key another owner.
 fn is_news(kind: &Kind, answer: &WatchResponse) -> bool {
     answer.events().iter().any(|event| match (event.event_type(), kind) {
         (EventType::Delete, _) => true,

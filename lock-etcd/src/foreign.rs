@@ -29,7 +29,7 @@ pub(crate) struct Search {
     found: Vec<StoredKey>,
 }
 
-/// What the search has not read yet.
+/// The keys that the search has not read yet.
 #[derive(Debug)]
 enum Unread {
     /// Everything: nothing is known yet.

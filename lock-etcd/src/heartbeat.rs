@@ -236,8 +236,9 @@ const PROXY: &str = "the server at this address holds keep-alives back, or answe
      grpc-proxy does. Then a client cannot know whether a lease was really prolonged, and when; put the members' own \
      addresses into the URL";
 
-/// Whether the leader that answered a keep-alive also took part in the reads after it. Any member that believes it is
-/// the leader answers a keep-alive; a read needs a majority (etcd's API guarantees, *Linearizability*).
+/// Returns whether the leader that answered a keep-alive also took part in the reads after it. Any member
+/// that believes it is the leader answers a keep-alive; a read needs a majority (etcd's API guarantees,
+/// *Linearizability*).
 fn are_of_one_leader(keep_alive: u64, reads: &[u64]) -> bool {
     reads.iter().all(|read| *read == keep_alive)
 }

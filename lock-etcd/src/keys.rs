@@ -14,7 +14,7 @@ use lock_core::{FencingToken, Label, Name, Owner, OwnerBytes, Random};
 
 use crate::answers::StoredKey;
 
-/// Where the keys of one client are.
+/// The place of one client's keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     pub(crate) prefix: Prefix,
@@ -63,7 +63,7 @@ impl Layout {
         self.prefix.name(&key[..end])
     }
 
-    /// Whether a place of this queue belongs to this client.
+    /// Returns whether a place of this queue belongs to this client.
     pub(crate) fn is_ours(&self, queue: &Queue, key: &[u8]) -> bool {
         let of_a_client = key.strip_prefix(queue.ours().as_slice()).unwrap_or_default();
         of_a_client.strip_prefix(self.client.as_bytes()).is_some_and(|rest| rest.starts_with(b"-"))
@@ -93,7 +93,7 @@ impl Queue {
         [self.start(), &[OURS]].concat()
     }
 
-    /// Whether this key is a place of this queue, and not a key of a deeper name.
+    /// Returns whether this key is a place of this queue, and not a key of a deeper name.
     pub(crate) fn has(&self, key: &[u8]) -> bool {
         key.strip_prefix(self.start()).is_some_and(|suffix| !suffix.contains(&b'/'))
     }

@@ -42,7 +42,7 @@ struct Inner {
     abandoned: Vec<Abandoned>,
 }
 
-/// What a claim has left that was dropped without a release.
+/// The remains of a claim that was dropped without a release.
 #[derive(Clone, Debug)]
 pub(crate) struct Abandoned {
     pub(crate) own: Own,
@@ -50,7 +50,7 @@ pub(crate) struct Abandoned {
     pub(crate) leases: Vec<i64>,
 }
 
-/// What the last answered heartbeat has shown.
+/// The proof by the last answered heartbeat.
 #[derive(Clone, Debug)]
 pub(crate) struct Proof {
     /// A moment before the heartbeat was sent: the lease lives from then for at least its ttl.

@@ -110,7 +110,7 @@ impl Sessions {
         self.open.all().iter().map(|session| session.lease().id).collect()
     }
 
-    /// Whether this is a copy in a forked process. It owns nothing, so nothing may be sent for it.
+    /// Returns whether this is a copy in a forked process. It owns nothing, so nothing may be sent for it.
     pub(crate) fn is_forked(&self) -> bool {
         self.open.is_forked()
     }

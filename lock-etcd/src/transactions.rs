@@ -43,7 +43,7 @@ pub(crate) enum Entered {
     Refused(Found),
 }
 
-/// What exists in a queue in which no place was taken.
+/// The keys of a queue that the claim did not enter.
 #[derive(Debug)]
 pub(crate) struct Found {
     /// The own key, if it exists.

@@ -58,7 +58,7 @@ pub(crate) enum Kind {
     Own { value: Vec<u8>, modified: i64 },
 }
 
-/// What the feed is told to do.
+/// An order to the feed.
 #[derive(Debug)]
 pub(crate) enum Order {
     /// Make this watch at once.

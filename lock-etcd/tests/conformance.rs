@@ -98,7 +98,7 @@ impl Backend for Etcd {
     }
 }
 
-/// What a test reads of a server, and does to it, past the backend.
+/// The suite's access to a server past the backend.
 #[derive(Debug)]
 struct Admin {
     url: String,
@@ -119,7 +119,8 @@ impl Forget for Admin {
 
 #[async_trait]
 impl Count for Admin {
-    /// What clients have sent, including keep-alives and messages on watch streams; and what was written to the store.
+    /// Counts the requests of clients, including keep-alives and messages on watch streams, and the writes to
+    /// the store.
     async fn counters(&self) -> Counters {
         let metrics = metrics(parsed(&self.url).hosts()).await;
         let received = |method: &&str| {

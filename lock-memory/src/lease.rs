@@ -28,7 +28,7 @@ pub struct LeaseDriver {
     info: Arc<Info>,
 }
 
-/// What a client and its claims share.
+/// State that a client and its claims share.
 #[derive(Debug)]
 struct Link {
     connection: Connection<LeaseServer>,

@@ -144,7 +144,7 @@ struct QueueClaim {
     held: Option<Held>,
 }
 
-/// What is known of a lock that was granted.
+/// The client's knowledge of a granted lock.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     token: FencingToken,

@@ -45,7 +45,7 @@ pub(crate) struct Session {
     wanted: Notify,
 }
 
-/// What the last heartbeat that was answered has shown about a session.
+/// The proof of a session by its last answered heartbeat.
 #[derive(Clone, Debug)]
 pub(crate) struct Proof {
     /// When that heartbeat was sent. From then on the session lives for its timeout, at least.

@@ -29,7 +29,7 @@ pub(crate) struct MongoClaim {
     mark: Mark,
 }
 
-/// What is known of the waiters' mark in the document.
+/// The client's knowledge of the waiters' mark in the document.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
     /// Whether this claim waits.

@@ -112,12 +112,12 @@ pub(crate) fn is_an_answer(error: &MongoError) -> bool {
     matches!(*error.kind, ErrorKind::Command(_) | ErrorKind::Write(_))
 }
 
-/// Whether the document that the request had to create exists already.
+/// Returns whether the document that the request had to create exists already.
 pub(crate) fn is_duplicate(error: &MongoError) -> bool {
     code(error) == Some(11000)
 }
 
-/// Whether a write was not sent to a standalone server because no connection could be made.
+/// Returns whether a write was not sent to a standalone server because no connection could be made.
 ///
 /// The `mongodb` crate repeats writes by itself, but not to a standalone server, which could carry them out twice.
 /// There it calls a write retryable only as long as it has no connection for it.
@@ -125,17 +125,17 @@ pub(crate) fn was_not_sent_to_standalone(error: &MongoError) -> bool {
     matches!(&*error.kind, ErrorKind::Io(_)) && error.contains_label(RETRYABLE_WRITE_ERROR)
 }
 
-/// Whether this user lacks the right for the request.
+/// Returns whether this user lacks the right for the request.
 pub(crate) fn is_unauthorized(error: &MongoError) -> bool {
     code(error) == Some(13)
 }
 
-/// Whether the database or the collection does not exist yet.
+/// Returns whether the database or the collection does not exist yet.
 pub(crate) fn is_not_there(error: &MongoError) -> bool {
     code(error) == Some(26)
 }
 
-/// Whether the server has no change streams, or none for this user.
+/// Returns whether the server has no change streams, or none for this user.
 pub(crate) fn refuses_streams(error: &MongoError) -> bool {
     // Unauthorized; only on replica sets (the code of the stage, and the general code); not with this storage engine.
     code(error).is_some_and(|code| [13, 40573, 20, 115].contains(&code))

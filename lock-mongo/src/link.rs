@@ -24,14 +24,14 @@ pub(crate) struct Link {
     _delayed_drop: DelayedDrop,
 }
 
-/// Where the locks are.
+/// The place of the locks: database and collection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) database: String,
     pub(crate) collection: String,
 }
 
-/// What a server says about itself.
+/// The server's report about itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Hello {
     /// In milliseconds since 1970.

@@ -3,7 +3,7 @@
 
 use lock_core::toolkit::{QueuePosition, Subscription};
 
-/// What a claim hears.
+/// The subscriptions of a claim.
 #[derive(Debug, Default)]
 pub(crate) struct Listening {
     subscription: Option<Subscription>,

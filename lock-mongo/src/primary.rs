@@ -131,7 +131,7 @@ impl Primary {
         Some(DateTime::from_millis(self.clock()?.deadline(call).div_euclid(1000)))
     }
 
-    /// Whether a request was answered after `moment`.
+    /// Returns whether a request was answered after `moment`.
     pub(crate) fn has_answered_since(&self, moment: Instant) -> bool {
         self.state().answered.is_some_and(|at| at > moment)
     }

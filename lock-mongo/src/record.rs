@@ -70,12 +70,12 @@ impl Record {
         self.revoked == owner.as_bytes()
     }
 
-    /// Whether the mark says that a claim waits.
+    /// Returns whether the mark says that a claim waits.
     pub(crate) fn is_waited_for(&self) -> bool {
         self.waiting > self.now
     }
 
-    /// Whether a waiter has to write the mark, because the present one has less than [`FRESH`] left.
+    /// Returns whether a waiter has to write the mark, because the present one has less than [`FRESH`] left.
     pub(crate) fn needs_mark(&self) -> bool {
         self.waiting < self.now.saturating_add(FRESH)
     }

@@ -51,7 +51,7 @@ pub(crate) struct Write {
     pub(crate) answer: ReturnDocument,
 }
 
-/// What a write does if the document does not exist.
+/// The effect of a write if the document does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IfMissing {
     Create,

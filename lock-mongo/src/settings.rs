@@ -30,7 +30,7 @@ pub struct Mongo {
     pub(crate) common: CommonParameters,
 }
 
-/// What the `mongodb` crate connects with.
+/// The options with which the `mongodb` crate connects.
 #[derive(Clone)]
 enum Reach {
     /// The names in a `mongodb+srv://` URL are resolved when the client is opened.

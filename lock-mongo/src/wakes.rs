@@ -10,7 +10,7 @@ use crate::feed::{AllLocks, Streams};
 use crate::profile::{Kind, Profile};
 use crate::server::Current;
 
-/// Where the claims of a client listen.
+/// The wake-ups to which the claims of a client listen.
 #[derive(Debug)]
 pub(crate) struct Wakes {
     feed: Feed<Streams>,

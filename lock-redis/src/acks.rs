@@ -39,7 +39,7 @@ struct Queued {
     copies: Option<Copies>,
 }
 
-/// Who wants to know how many replicas have what was written, and until when.
+/// A caller that waits for a number of replicas to have what was written, and its deadline.
 #[derive(Debug)]
 struct Copies {
     until: Instant,
@@ -53,7 +53,7 @@ pub(crate) struct Reply {
     pub(crate) acknowledgement: Acknowledgement,
 }
 
-/// What becomes known of the replicas that have what one request wrote.
+/// The acknowledgement of one request's writes by the replicas.
 #[derive(Debug)]
 pub(crate) struct Acknowledgement(Option<Pending>);
 

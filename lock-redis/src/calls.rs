@@ -17,7 +17,7 @@ pub(crate) struct Calls {
     queue: Batcher<Queued>,
 }
 
-/// How requests reach a member of a cluster.
+/// The way in which requests reach a member of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Straight,

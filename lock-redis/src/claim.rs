@@ -44,8 +44,8 @@ pub(crate) struct RedisClaim {
     is_asked: bool,
 }
 
-/// How a claim is written down on the server. It is made for each call: many locks are held at a time, and few of them are
-/// asked about.
+/// The form of a claim on the server. It is made for each call: many locks are held at a time, and few of
+/// them are asked about.
 struct Written {
     keys: Keys,
     /// How this owner is written down while it holds the lock.

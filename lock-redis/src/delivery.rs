@@ -2,7 +2,7 @@
 
 use redis::PushKind;
 
-/// How a message reaches the connections that are subscribed to its channel.
+/// The way in which a message reaches the connections that are subscribed to its channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Delivery {
     /// `PUBLISH`: a member of a cluster passes the message on to all others.

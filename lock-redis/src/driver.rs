@@ -122,7 +122,7 @@ impl Driver for RedisDriver {
 /// How many keys one request of a list looks at. While the server does that, it does nothing else.
 const SCANNED: u64 = 1000;
 
-/// What an inspection shows.
+/// The answer to an inspection.
 struct Shown {
     holder: Option<Seen>,
     /// The places of the waiters, the first one first, where the server knows them.

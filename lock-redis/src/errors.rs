@@ -82,7 +82,8 @@ pub(crate) fn ends_connection(error: &RedisError) -> bool {
     ServerError::of(error).is_none_or(|raised| matches!(raised.code, "READONLY" | "MASTERDOWN" | "LOADING"))
 }
 
-/// Where a member of a cluster says that a key is. The host may be missing from the address, or be a question mark.
+/// The place of a key, as a member of a cluster reports it. The host may be missing from the address, or be a
+/// question mark.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Redirect {
     /// The slot belongs to the member at this address.

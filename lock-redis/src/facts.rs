@@ -11,7 +11,7 @@ use redis::{FromRedisValue, RedisResult, Value};
 use crate::delivery::Delivery;
 use crate::errors;
 
-/// What the server reported when the connection was opened. `None`: it did not tell.
+/// The server's report when the connection was opened. `None`: it did not tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
     pub(crate) version: Option<Version>,
@@ -36,7 +36,7 @@ pub(crate) enum Membership {
     OfACluster,
 }
 
-/// What a server is to those that it shares its data with.
+/// The role of a server among those that it shares its data with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// The server takes writes. So does a server without replicas.
@@ -56,7 +56,7 @@ pub(crate) struct Version {
     redis: (u32, u32),
 }
 
-/// What survives a crash.
+/// The persistence of the data in a crash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Persistence {
     /// Every write is in the append-only file, synced as `appendfsync` says, if that is known.
@@ -65,7 +65,7 @@ pub(crate) enum Persistence {
     Snapshots { save: Option<String> },
 }
 
-/// What happens when the memory is full.
+/// The memory limit, and the policy when it is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Eviction {
     limit: u64,
@@ -141,7 +141,7 @@ impl Role {
     }
 }
 
-/// What a server says of itself to every user.
+/// The server's report about itself to every user.
 #[derive(Debug, Default)]
 pub(crate) struct Hello {
     role: Option<Role>,
@@ -217,7 +217,7 @@ impl std::fmt::Display for Version {
     }
 }
 
-/// How well one property of the server suits locks.
+/// The fitness of one property of the server for locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     Good(String),
@@ -233,7 +233,7 @@ impl Standing {
 }
 
 impl Facts {
-    /// What a crash of the server loses.
+    /// Returns what a crash of the server loses.
     pub(crate) fn persistence(&self) -> Standing {
         let limited = |words: String| Standing::Limited(words);
         match &self.persistence {
@@ -260,7 +260,7 @@ impl Facts {
         }
     }
 
-    /// Whether locks are evicted when the memory is full.
+    /// Returns whether locks are evicted when the memory is full.
     pub(crate) fn eviction(&self) -> Standing {
         match &self.eviction {
             None => Standing::Unknown("whether the server evicts keys is unknown".into()),
@@ -274,7 +274,7 @@ impl Facts {
         }
     }
 
-    /// What a failover loses.
+    /// Returns what a failover loses.
     pub(crate) fn replication(&self) -> Standing {
         match (self.role, self.replicas) {
             (Some(Role::Replica), _) => {
@@ -289,7 +289,8 @@ impl Facts {
         }
     }
 
-    /// What a failover loses where replicas stand ready for it, whether they are attached at present or not.
+    /// Returns what a failover loses where replicas stand ready for it, whether they are attached at present
+    /// or not.
     pub(crate) fn failover(&self) -> Standing {
         let attached = match self.replicas {
             Some(replicas) => format!("{replicas} attached"),
@@ -301,7 +302,7 @@ impl Facts {
         ))
     }
 
-    /// What a failover loses where so many replicas have to acknowledge each grant.
+    /// Returns what a failover loses where so many replicas have to acknowledge each grant.
     pub(crate) fn failover_with(&self, acks: NonZeroU8) -> Standing {
         let kept = format!(
             "replicas acknowledge each grant and each renewal before it counts (ack={acks}): a failover to one that has \

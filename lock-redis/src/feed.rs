@@ -86,7 +86,7 @@ impl Topic {
     }
 }
 
-/// What a fair lock's release says: whose turn it is.
+/// The turn that a fair lock's release announces.
 struct Turn<'a> {
     client: &'a str,
     owner: &'a str,

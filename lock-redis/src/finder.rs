@@ -32,7 +32,7 @@ enum Ways {
     Watched(Sentinels),
 }
 
-/// How a way did not lead to the primary.
+/// The reason why a way did not lead to the primary.
 #[derive(Debug)]
 pub(crate) struct Miss {
     pub(crate) error: Error,

@@ -145,7 +145,7 @@ impl Keys {
     }
 }
 
-/// What the scripts take of one claim.
+/// The facts of one claim that the scripts need.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asker<'a> {
     pub(crate) request: &'a Request,

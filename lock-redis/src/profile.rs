@@ -20,7 +20,7 @@ pub(crate) struct Profile {
     promises: Promises,
 }
 
-/// What the client was opened with, as far as it decides about the guarantees.
+/// The options of the client that decide about the guarantees.
 #[derive(Clone, Copy, Debug)]
 struct Promises {
     layout: Layout,

@@ -28,7 +28,7 @@ pub(crate) struct Pushes {
     leaving: HashMap<Vec<u8>, usize>,
 }
 
-/// What the server reports by itself.
+/// A message that the server sends by itself.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Push {
     Message {

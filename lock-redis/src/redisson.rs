@@ -69,7 +69,7 @@ pub(crate) fn is_in_one_slot(lock: &[u8]) -> bool {
     slot(&beside("", lock)) == slot(lock)
 }
 
-/// Where the token of a lock comes from.
+/// The source of a lock's token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TokenSource {
     /// The server's time, in a key that only this library knows.

@@ -12,7 +12,7 @@ macro_rules! script {
     };
 }
 
-/// What one layout needs to take, keep, release and show a lock.
+/// The scripts with which one layout takes, keeps, releases and shows a lock.
 #[derive(Debug)]
 pub(crate) struct Scripts {
     pub(crate) grant: Script,

@@ -23,7 +23,7 @@ pub(crate) struct Sentinels {
     watched: Watched,
 }
 
-/// What one sentinel reports of failovers.
+/// The reports of one sentinel about failovers.
 pub(crate) struct Switches {
     sink: PubSubSink,
     messages: PubSubStream,

@@ -22,7 +22,7 @@ use crate::scripts::{Answer, Script};
 use crate::settings::Redis;
 use crate::side::{Kind, side_key};
 
-/// What all claims of a client share. Cheap to clone.
+/// State that all claims of a client share. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
     pub(crate) clock: Clock,
@@ -38,7 +38,7 @@ pub(crate) struct Server {
     way: Way,
 }
 
-/// What a request waits for besides the primary's answer.
+/// The answers that a request waits for besides the primary's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waits {
     /// Nothing.

@@ -38,7 +38,7 @@ fn digits(value: &[u8]) -> Option<&str> {
     std::str::from_utf8(digits).ok().filter(|_| ours)
 }
 
-/// What the server answers about a holder.
+/// The server's answer about a holder.
 pub(crate) struct Seen {
     pub(crate) value: Vec<u8>,
     pub(crate) left: Option<Duration>,

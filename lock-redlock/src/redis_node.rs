@@ -41,7 +41,7 @@ pub struct RedisNode {
     max_ttl: Duration,
 }
 
-/// What `lock init` did on a node.
+/// The effect of `lock init` on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Marked {
     Already,

@@ -53,7 +53,7 @@ pub(crate) enum Order {
     FirstAlone,
 }
 
-/// What arrives during a try.
+/// An event during a try.
 enum Event {
     Vote(Answer<Vote>),
     Raised(Answer<bool>),

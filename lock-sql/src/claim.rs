@@ -33,7 +33,7 @@ pub(crate) struct SqlClaim<T> {
 /// needed only if another holder has come and gone between two statements.
 const RACE_RETRIES: usize = 3;
 
-/// What earlier attempts of this claim saw.
+/// The view of earlier attempts of this claim.
 #[derive(Debug, Default)]
 struct Seen {
     /// When the lease of the other owner ends, as the last attempt saw it.

@@ -27,20 +27,20 @@ const RELEASES: u32 = 400;
 
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Where the last sweep of a table ended.
+/// The row at which the last sweep of a table ended.
 #[derive(Debug, Default)]
 pub(crate) struct Sweep {
     releases: AtomicU32,
     after: Arc<Mutex<Vec<u8>>>,
 }
 
-/// How a dialect sweeps the rows of its table.
+/// A dialect's sweep of the rows of its table.
 pub(crate) trait Rows: Send + Sync + 'static {
     /// Reads the next [`ROWS`] rows behind the name `from`, in the order of names, and deletes those that are idle.
     fn sweep(&self, call: &Call, from: Vec<u8>) -> impl Future<Output = Result<Swept>> + Send;
 }
 
-/// What was read.
+/// The result of one sweep's read.
 #[derive(Debug)]
 pub(crate) struct Swept {
     /// The number of rows.

@@ -79,7 +79,7 @@ pub(crate) trait Table: fmt::Debug + Send + Sync + 'static {
     async fn init(&self, call: &Call) -> Result<String>;
 }
 
-/// How an attempt is made, in dialects that have a choice.
+/// The course of an attempt, in dialects that have a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Course {
     /// The lock may be free: take it at once, in one statement.

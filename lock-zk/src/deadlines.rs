@@ -23,7 +23,7 @@ pub(crate) struct Deadlines {
     before: Instant,
 }
 
-/// What the answer to a heartbeat proves.
+/// The proof by the answer to a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Proves {
     /// The session is certain for longer.

@@ -9,7 +9,7 @@ use zookeeper_client::{Acls, CreateMode, CreateOptions, Error as ZkError, MultiR
 use crate::layout::{self, Ticket};
 use crate::link::{Failure, Link};
 
-/// Where all locks of a client are.
+/// The folder of all locks of a client.
 #[derive(Debug)]
 pub(crate) struct Folder {
     chroot: String,

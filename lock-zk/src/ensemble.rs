@@ -10,7 +10,7 @@ use crate::info::Granted;
 use crate::link::{Link, Site};
 use crate::query_link::{LONGEST_TIMEOUT, QueryLink};
 
-/// What all claims and queries of a client know of its servers.
+/// The knowledge of a client's claims and queries about its servers.
 #[derive(Debug)]
 pub(crate) struct Ensemble {
     pub(crate) site: Site,

@@ -7,8 +7,8 @@ use lock_core::toolkit::HumanDuration;
 use lock_core::{Effect, Error};
 use zookeeper_client::Error as ZkError;
 
-/// Whether an error is the server's answer: then the request was not done, except for what the error itself says. All
-/// other errors mean that the connection broke, and that the outcome is unknown.
+/// Returns whether an error is the server's answer: then the request was not done, except for what the error
+/// itself says. All other errors mean that the connection broke, and that the outcome is unknown.
 pub(crate) fn is_answer(error: &ZkError) -> bool {
     use ZkError::{
         BadArguments, BadVersion, InvalidAcl, MarshallingError, NoAuth, NoChildrenForEphemerals, NoNode,

@@ -142,8 +142,8 @@ impl Keeper {
         }
     }
 
-    /// Whether claims are left in a session that is to be closed. Their calls end only when the server says that the
-    /// session is over: until then their nodes may exist.
+    /// Returns whether claims are left in a session that is to be closed. Their calls end only when the
+    /// server says that the session is over: until then their nodes may exist.
     fn is_awaited(&self) -> bool {
         self.session.state() == SessionState::Retired && !self.session.is_empty()
     }
@@ -175,14 +175,14 @@ fn take_over(watch: Watch, link: &Link, pending: &FuturesUnordered<Boxed<()>>) {
     }
 }
 
-/// Whether a session is to be closed: it is not needed, or it was given up and its holders know that their locks are
-/// lost.
+/// Returns whether a session is to be closed: it is not needed, or it was given up and its holders know that
+/// their locks are lost.
 fn is_over(session: &Session) -> bool {
     is_unneeded(session) || session.is_given_up() && !session.is_certain()
 }
 
-/// Whether the session is not needed any more: its client was dropped, or it was retired and no claim has anything left
-/// in it.
+/// Returns whether the session is not needed any more: its client was dropped, or it was retired and no claim
+/// has anything left in it.
 fn is_unneeded(session: &Session) -> bool {
     match session.state() {
         SessionState::Closed => true,

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use lock_core::{Label, Owner, OwnerBytes};
 
-/// What Curator's mutex puts before the sequence.
+/// The mark that Curator's mutex puts before the sequence.
 const MARK: &str = "lock-";
-/// What kazoo's lock puts before the sequence.
+/// The mark that kazoo's lock puts before the sequence.
 const KAZOOS: &str = "__lock__";
 /// The beginning of the data of a node whose holder is asked to give up, in Curator and here.
 const REVOKED: &str = "__REVOKE__";
@@ -54,7 +54,8 @@ fn escaped(chars: impl Iterator<Item = (char, bool)>) -> String {
     out
 }
 
-/// Whether a component can't have this character. The server looks at UTF-16, and refuses characters of two units.
+/// Returns whether a component can't have this character. The server looks at UTF-16, and refuses characters
+/// of two units.
 pub(crate) fn is_refused(c: char) -> bool {
     matches!(c, '/' | '%' | '\0'..='\x1f' | '\x7f'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..)
 }
@@ -104,7 +105,7 @@ pub(crate) fn unnumbered(queue: &[Ticket]) -> &[Ticket] {
     if queue.len() - from > 1 { &queue[from..] } else { &[] }
 }
 
-/// Whether lock clients name their nodes like this. Other nodes may also end in ten digits.
+/// Returns whether lock clients name their nodes like this. Other nodes may also end in ten digits.
 pub(crate) fn is_marked(name: &str) -> bool {
     name.contains(MARK) || name.contains(KAZOOS)
 }
@@ -128,7 +129,7 @@ pub(crate) fn is_revoked(data: &[u8]) -> bool {
     data.starts_with(REVOKED.as_bytes())
 }
 
-/// What a node's data say.
+/// The contents of a node's data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
     /// The node is ours.

@@ -21,7 +21,7 @@ use zookeeper_client::{Client, Error as ZkError, SessionInfo, SessionState as Cl
 use crate::errors;
 use crate::settings::Reach;
 
-/// What all connections of a client have in common.
+/// State that all connections of a client share.
 #[derive(Clone, Debug)]
 pub(crate) struct Site {
     pub(crate) reach: Arc<Reach>,
@@ -150,7 +150,7 @@ impl Link {
         self.client.session_timeout()
     }
 
-    /// Whether the connection works, as far as is known.
+    /// Returns whether the connection works, as far as is known.
     pub(crate) fn is_alive(&self) -> bool {
         // After `end`, the client stays in its last state for ever.
         !self.has_ended.load(Ordering::SeqCst) && self.client.state() == ClientState::SyncConnected
@@ -180,7 +180,7 @@ impl Link {
         answer
     }
 
-    /// Whether the server has answered a request on it since then.
+    /// Returns whether the server has answered a request on it since then.
     pub(crate) fn has_answered_since(&self, since: Instant) -> bool {
         *self.answered_at.lock().unwrap_or_else(PoisonError::into_inner) >= since
     }

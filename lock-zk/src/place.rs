@@ -41,7 +41,7 @@ struct Node {
     czxid: i64,
 }
 
-/// What a look at the queue has shown.
+/// The owner's queue position, as a look at the queue shows it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Position {
     /// The owner's node is the first one. This transaction created it.
@@ -91,7 +91,7 @@ impl Place {
         taken
     }
 
-    /// Whether both are places of the same owner.
+    /// Returns whether both are places of the same owner.
     pub(crate) fn is_of(&self, other: &Place) -> bool {
         self.prefix == other.prefix
     }
@@ -106,7 +106,7 @@ impl Place {
         (self.node, self.ahead) = (None, None);
     }
 
-    /// Whether the owner may have a node on the server, now or later.
+    /// Returns whether the owner may have a node on the server, now or later.
     pub(crate) fn may_be_there(&self) -> bool {
         self.node.is_some() || self.uncertain.is_some()
     }
@@ -129,7 +129,7 @@ impl Place {
         name.starts_with(&self.prefix) && !self.revoked.iter().any(|revoked| revoked == name)
     }
 
-    /// Whether there is a ticket of another owner, by its name.
+    /// Returns whether there is a ticket of another owner, by its name.
     fn has_others(&self, queue: &[Ticket]) -> bool {
         queue.iter().any(|ticket| !self.is_own(&ticket.name) && layout::is_marked(&ticket.name))
     }

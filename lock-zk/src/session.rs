@@ -41,7 +41,7 @@ pub(crate) struct Session {
     given_up: AtomicBool,
 }
 
-/// How a session is connected.
+/// The phase of a session's connection.
 #[derive(Clone, Debug)]
 pub(crate) enum Phase {
     Linked(Arc<Link>),
@@ -229,13 +229,13 @@ impl Session {
         self.wake_all();
     }
 
-    /// Whether no claim has anything left in it.
+    /// Returns whether no claim has anything left in it.
     pub(crate) fn is_empty(&self) -> bool {
         let members = self.members();
         members.claims.is_empty() && members.leftovers.is_empty()
     }
 
-    /// Whether it has to be closed with all that is in it.
+    /// Returns whether it has to be closed with all that is in it.
     pub(crate) fn is_given_up(&self) -> bool {
         self.given_up.load(Ordering::SeqCst)
     }

@@ -66,7 +66,7 @@ impl Sessions {
         session.end(state);
     }
 
-    /// Whether this is a copy in a forked process, which owns nothing: nothing must be sent for it.
+    /// Returns whether this is a copy in a forked process, which owns nothing: nothing must be sent for it.
     pub(crate) fn is_forked(&self) -> bool {
         self.open.is_forked()
     }

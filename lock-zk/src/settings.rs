@@ -162,7 +162,7 @@ impl Reach {
         }
     }
 
-    /// Whether the URL names a user. Then the nodes that this client creates are for that user alone.
+    /// Returns whether the URL names a user. Then the nodes that this client creates are for that user alone.
     pub(crate) fn has_login(&self) -> bool {
         self.login.is_some()
     }

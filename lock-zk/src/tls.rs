@@ -4,7 +4,7 @@ use lock_core::toolkit::Location;
 use lock_core::{Error, Result};
 use zookeeper_client::Connector;
 
-/// What `ca`, `cert` and `key` of a URL say.
+/// The URL's parameters `ca`, `cert` and `key`.
 #[derive(Clone)]
 pub(crate) struct Tls {
     #[cfg(feature = "tls")]

@@ -58,12 +58,12 @@ impl Watch {
 }
 
 impl Watching {
-    /// Whether it watches this node on this connection, and the server has reported no event.
+    /// Returns whether it watches this node on this connection, and the server has reported no event.
     pub(crate) fn is_quiet(&self, path: &str, link: u64) -> bool {
         self.path == path && self.link == link && !self.has_fired()
     }
 
-    /// Whether something has happened to the node.
+    /// Returns whether something has happened to the node.
     pub(crate) fn has_fired(&self) -> bool {
         self.fired.load(Ordering::SeqCst)
     }

@@ -109,7 +109,7 @@ impl Backend for ZooKeeper {
     }
 }
 
-/// What a test reads of a server, and does to it, past the backend.
+/// The suite's access to a server past the backend.
 #[derive(Debug)]
 struct Admin {
     url: String,

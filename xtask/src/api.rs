@@ -18,7 +18,7 @@ const UNKNOWN_FORMAT: i32 = 3;
 const UNNAMEABLE: [&str; 3] =
     ["core::marker::Freeze for ", "core::marker::UnsafeUnpin for ", "core::marker::StructuralPartialEq for "];
 
-/// What `cargo xtask api` is asked for.
+/// The purpose of `cargo xtask api`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// Compare the listings with the sources.

@@ -15,7 +15,7 @@ use crate::documents::{behind, files_below, read};
 use crate::workspace::{packages, root};
 
 const DOCUMENTS: [&str; 3] = ["docs/semantics.md", "docs/bug-classes.md", "docs/faults.md"];
-/// What stands around the list of the anchors before it.
+/// The text around the list of the anchors before it.
 const BEGIN: &str = "<details><summary>Tested by</summary>";
 const END: &str = "</details>";
 /// The cases of the suite.

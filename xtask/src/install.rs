@@ -19,7 +19,7 @@ pub(crate) struct Machine {
     pip: bool,
 }
 
-/// How a command runs as root.
+/// The way in which a command runs as root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Root {
     /// The process is root.

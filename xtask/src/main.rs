@@ -65,7 +65,7 @@ Commands:
                  all, those whose paths contain NAME, or those that the changes concern since a
                  branch left main, or on main since the last commit.";
 
-/// What the command line asks for.
+/// The task that the command line asks for.
 #[derive(Debug, PartialEq, Eq)]
 enum Task {
     Test(Extent, Consent),

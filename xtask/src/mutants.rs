@@ -13,7 +13,7 @@ use scratch::{Answer, Scratch};
 
 const FOLDER: &str = "conformance/mutants";
 
-/// Which planted bugs are to be tried.
+/// The choice of planted bugs to try.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     All,

@@ -12,7 +12,7 @@ use crate::install::{Installation, Machine, is_program, is_root};
 use crate::interop;
 use crate::peers;
 
-/// Whether what is missing may be installed.
+/// The user's consent to install missing tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Consent {
     /// The command line said so.
@@ -34,8 +34,8 @@ impl fmt::Display for Missing {
     }
 }
 
-/// What the user agreed to install and build. So all questions come before the work, and the work can run beside other
-/// work.
+/// The installations and builds to which the user agreed. So all questions come before the work, and the work
+/// can run beside other work.
 #[derive(Default)]
 pub(crate) struct Plan {
     jobs: Vec<Job>,

@@ -3,7 +3,7 @@
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
-/// What has been done so far.
+/// The steps that were done so far.
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
     failed: Vec<String>,
@@ -11,7 +11,7 @@ pub(crate) struct Steps {
     not_run: Vec<String>,
 }
 
-/// How a step ended that did not fail.
+/// The end of a step that did not fail.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Done,

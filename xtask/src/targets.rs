@@ -17,7 +17,7 @@ pub(crate) struct Target {
     pub(crate) lane: Lane,
 }
 
-/// What a program does most of the time. This decides what may run beside it.
+/// The main activity of a program. This decides what may run beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
     /// The program waits, for servers and for leases to end. Its tests judge lateness, so only a few run at a

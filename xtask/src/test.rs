@@ -15,7 +15,7 @@ use crate::summary::Summary;
 use crate::targets::{self, Lane, Target};
 use crate::workspace::{cargo, programs};
 
-/// How much is tested.
+/// The extent of a test run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
     Everything,
@@ -26,7 +26,7 @@ pub(crate) enum Extent {
     Programs(Vec<String>),
 }
 
-/// How much the cases with sizes do.
+/// The size of the cases that have sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Size {
     /// As much as fits into a run of minutes.

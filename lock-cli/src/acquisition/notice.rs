@@ -146,7 +146,7 @@ async fn tell_service<T>(lock: &Lock, server: &str, clock: &Clock) -> T {
     }
 }
 
-/// What a look at the lock shows.
+/// The result of a look at the lock.
 enum Seen {
     Held(Entry),
     Free,

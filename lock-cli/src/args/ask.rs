@@ -6,7 +6,7 @@ use onelock::{Client, LockBuilder, Name, parse_duration};
 
 use super::Server;
 
-/// What `run`, `hold` and `acquire` have in common.
+/// The common arguments of `run`, `hold` and `acquire`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Ask {
     #[command(flatten)]
@@ -53,7 +53,7 @@ impl Ask {
     }
 }
 
-/// How long a call waits.
+/// The length of a call's wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waiting {
     /// Without limit for the lock.

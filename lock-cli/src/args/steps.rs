@@ -30,7 +30,7 @@ pub(crate) struct Acquire {
     pub(crate) json: bool,
 }
 
-/// Whether a shell evaluates what these arguments print: those of `lock acquire`, in words.
+/// Returns whether a shell evaluates what these arguments print: those of `lock acquire`, in words.
 pub(crate) fn is_acquire_for_a_shell(mut args: impl Iterator<Item = OsString>) -> bool {
     args.next().is_some_and(|verb| verb == "acquire") && !args.any(|arg| arg == "--json")
 }

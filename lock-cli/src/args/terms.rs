@@ -6,7 +6,7 @@ use onelock::{Name, parse_duration};
 
 use super::{Ask, Voice};
 
-/// Which lock is kept for another program, and on which terms.
+/// The lock that is kept for another program, and its terms.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Terms {
     /// The lock's name

@@ -1,6 +1,6 @@
 //! The verbosity of a call on stderr.
 
-/// How much a call says on stderr while it waits and when it has the lock.
+/// The verbosity of a call on stderr while it waits and when it has the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Voice {
     /// Nothing while it waits, and nothing if another client has the lock. Failures and losses are still said.

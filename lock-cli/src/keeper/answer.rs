@@ -9,7 +9,7 @@ use super::handle::{Handle, variable};
 use crate::acquisition::held;
 use crate::look::millis;
 
-/// What the steps of a job get.
+/// The answer to the steps of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) token: u64,

@@ -9,7 +9,7 @@ use onelock::{Name, OwnerBytes, Random};
 
 use crate::exit::{Exit, Failure};
 
-/// What releases one acquisition of a lock.
+/// The handle that releases one acquisition of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Handle {
     /// A keeper holds the lock.
@@ -18,7 +18,7 @@ pub(super) enum Handle {
     Lease(OwnerBytes),
 }
 
-/// How a keeper is found, and how the two sides know each other.
+/// The address of a keeper, and the secret by which the two sides know each other.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct KeeperHandle {
     /// The name of the keeper's socket, which every user of the machine can see.
@@ -106,7 +106,7 @@ pub(super) fn variable(name: &Name) -> String {
     })
 }
 
-/// Whether two secrets are equal. How long this takes does not show where they differ.
+/// Returns whether two secrets are equal. How long this takes does not show where they differ.
 pub(super) fn are_equal(a: &[u8], b: &[u8]) -> bool {
     let differences = a.iter().zip(b).fold(0, |all, (a, b)| std::hint::black_box(all | (a ^ b)));
     a.len() == b.len() && differences == 0

@@ -68,7 +68,7 @@ struct Keeper<'a> {
     handle: KeeperHandle,
 }
 
-/// What the keeper waits for while it holds.
+/// The next event that the keeper waits for while it holds.
 enum Next {
     Lost(LossReason),
     /// The parent has ended, a signal came, or the hold without a parent is over.

@@ -16,7 +16,7 @@ use crate::args::Parent;
 /// The longest order: more than the longest command line of usual systems.
 const LONGEST: u32 = 16 << 20;
 
-/// What `lock acquire` wants of the keeper.
+/// The order of `lock acquire` to its keeper.
 #[derive(Debug)]
 pub(super) struct Order {
     pub(super) parent: Parent,

@@ -21,7 +21,7 @@ pub(crate) use other::{
     write_instead_of_stopping,
 };
 
-/// What happens to the daemons that the command leaves behind when it ends by itself.
+/// The fate of the daemons that the command leaves behind when it ends by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Daemons {
     /// Daemons are killed before the lock is released.
@@ -30,7 +30,7 @@ pub(crate) enum Daemons {
     Kept,
 }
 
-/// What happened to the command's process.
+/// An event of the command's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// The command has ended, and `reap` has to be called. Nothing of the command is left.

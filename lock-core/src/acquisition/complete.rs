@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::owner::Owner;
 use crate::period::{Slot, UnixTime};
 
-/// What became of a slot whose work is done.
+/// The state of a slot whose work is done.
 pub(super) enum SlotOutcome {
     /// The lease lasts to the slot's end. Nothing else is asked of the server.
     Kept,

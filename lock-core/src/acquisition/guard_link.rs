@@ -14,12 +14,13 @@ use tokio::task::coop::cooperative;
 use super::order::Command;
 use super::validity::Validity;
 
-/// What tells the guard until when its lock is certain. When it is dropped, no claim keeps the lock any more.
+/// The claim's end of the link, which tells the guard until when its lock is certain. When it is dropped, no
+/// claim keeps the lock any more.
 #[derive(Debug)]
 pub(super) struct ClaimEnd(Arc<GuardLink>);
 
-/// What the guard asks its claim for. When it is dropped, what was asked for is not answered, and the guard can't ask
-/// any more.
+/// The guard's commands to its claim. When they are dropped, no command is answered any more, and the guard
+/// can't send any.
 #[derive(Debug)]
 pub(super) struct Commands(Arc<GuardLink>);
 

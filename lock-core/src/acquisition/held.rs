@@ -124,7 +124,7 @@ impl Held {
     }
 }
 
-/// What the server is asked about a held lock.
+/// A question to the server about a held lock.
 #[derive(Clone, Copy)]
 pub(super) enum Ask {
     /// To keep it for this long from now.
@@ -133,7 +133,7 @@ pub(super) enum Ask {
     Look,
 }
 
-/// What was handed over to a guard.
+/// A lock that was handed over to a guard.
 pub(super) struct GuardedLock {
     pub(super) held: Box<Held>,
     /// What the guard asks for. Closed when the guard is gone.

@@ -15,7 +15,7 @@ use crate::clock::Instant;
 use crate::ending::LossReason;
 use crate::local_queue::Turn;
 
-/// How holding ended.
+/// The end of holding a lock.
 pub(super) struct Ended {
     /// Why the lock was lost, if it was.
     pub(super) lost: Option<LossReason>,

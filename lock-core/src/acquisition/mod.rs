@@ -81,7 +81,7 @@ enum Push {
     Never,
 }
 
-/// What may be left of this owner on the server.
+/// The remains of this owner on the server, as far as they are possible.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OnServer {
     Nothing,

@@ -8,7 +8,7 @@ use crate::clock::Instant;
 use crate::ending::{Completion, Ending};
 use crate::error::Result;
 
-/// What a guard asks of the claim. The end of the guard asks for a release.
+/// A guard's command to its claim. The end of the guard is a command to release.
 #[derive(Debug)]
 pub(crate) enum Command {
     Renew {
@@ -21,7 +21,7 @@ pub(crate) enum Command {
     Complete(oneshot::Sender<ReleaseOutcome>),
 }
 
-/// How a claim has given up its lock.
+/// The outcome of a claim's release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReleaseOutcome {
     Released,

@@ -7,7 +7,7 @@ use crate::local_queue::Seen;
 use crate::owner::Owner;
 use crate::token::FencingToken;
 
-/// How an acquisition ends.
+/// The outcome of an acquisition.
 #[derive(Debug)]
 pub(crate) enum Outcome<T> {
     Granted(T),
@@ -30,7 +30,7 @@ impl<T> Outcome<T> {
 /// The answer to a caller.
 pub(crate) type Answer = Outcome<GuardParts>;
 
-/// What a guard is made of.
+/// The parts of a guard.
 #[derive(Debug)]
 pub(crate) struct GuardParts {
     pub(crate) owner: Owner,

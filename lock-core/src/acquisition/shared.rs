@@ -17,7 +17,8 @@ use crate::process::Process;
 use crate::random::Random;
 use crate::runtime::SuspendWatch;
 
-/// What the lives of one client share. They don't hold the client's runtime, because that waits for them.
+/// State that the acquisitions of one client share. It doesn't hold the client's runtime, because that waits
+/// for them.
 pub(crate) struct Shared {
     pub(crate) driver: Arc<dyn Driver>,
     /// The driver's facts for a fork, which must not call the driver.

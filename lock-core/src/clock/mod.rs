@@ -193,7 +193,7 @@ impl Clock {
     }
 }
 
-/// Where a clock's timers come from.
+/// The source of a clock's timers.
 #[derive(Clone, Copy, Debug)]
 enum Timers {
     /// From the tokio runtime that polls them.

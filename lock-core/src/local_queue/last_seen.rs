@@ -9,7 +9,7 @@ use crate::error::Error;
 /// However short a wait is, and however late a turn comes, the server has this long for its first answer.
 pub(crate) const FIRST_ANSWER: Duration = Duration::from_millis(100);
 
-/// What the contender in front last saw at the server, as a waiter behind it is told it.
+/// The front contender's last view of the lock, as reported to waiters behind it.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Seen {
     /// No answer yet.
@@ -33,7 +33,7 @@ impl Seen {
     }
 }
 
-/// What was last seen of one lock, and by which contender.
+/// The last view of one lock, and the contender that had it.
 #[derive(Debug, Default)]
 pub(super) struct LastSeen {
     /// What was last seen of the lock, and when. A lock that a task of this client holds counts as seen now.

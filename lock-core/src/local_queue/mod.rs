@@ -51,7 +51,7 @@ struct State {
     hand_off_budget: HandOffBudget,
 }
 
-/// What a task has got by joining a queue.
+/// The result of joining a queue.
 #[derive(Debug)]
 pub(crate) enum Joined {
     /// No other task of this client is before it.
@@ -59,7 +59,7 @@ pub(crate) enum Joined {
     Waits(Waiting),
 }
 
-/// What a waiter's wait has ended with.
+/// The end of a waiter's wait.
 #[derive(Debug)]
 pub(crate) struct Arrival {
     pub(crate) turn: Turn,

@@ -7,7 +7,7 @@ use crate::clock::Instant;
 use crate::driver::{Attempt, Claim, Grant, Request};
 use crate::error::{Effect, Error, Result};
 
-/// What the server was asked for a waiter, by the claim before it.
+/// A request for a waiter, sent by the claim before it.
 #[derive(Debug)]
 pub(crate) struct Asked {
     /// The waiter's claim, which has asked; `None` if it was lost.

@@ -177,7 +177,7 @@ impl MultiLock {
     }
 }
 
-/// What one pass over all locks has brought.
+/// The result of one pass over all locks.
 enum Acquired {
     All(MultiGuard),
     /// One was lost before the last one was granted: the error says which, and why.

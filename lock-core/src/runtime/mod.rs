@@ -29,7 +29,8 @@ pub(crate) use waiting::Unanswered;
 /// How long the drop of a dedicated client's last handle waits for pending releases.
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
-/// Where a client's claims run. That of a dedicated client waits for pending releases when it is dropped.
+/// The runtime of a client's claims. That of a dedicated client waits for pending releases when it is
+/// dropped.
 #[derive(Debug)]
 pub(crate) struct RuntimeHandle {
     handle: Handle,

@@ -51,7 +51,7 @@ enum Poller {
     Here(Waker),
 }
 
-/// Where a caller runs.
+/// The place where a caller runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Caller {
     /// On the client's own runtime.

@@ -16,7 +16,7 @@ use crate::toolkit::Call;
 ///
 /// [`compare_and_swap`] drops the futures of `look` and `swap` when the call's time, or its share of it, is over.
 pub trait Register: Send + Sync {
-    /// What identifies a write: a revision, an ETag, a version. No two writes of a register have the same.
+    /// The identity of a write: a revision, an ETag, a version. No two writes of a register have the same.
     ///
     /// A register that was never written has one as well: zero on NATS; `None` of an `Option` where the condition is
     /// `If-None-Match: *`. It may contain what else the server says of the write, such as its time.
@@ -164,7 +164,7 @@ pub async fn compare_and_release<R: Register, T>(
     swap_until_settled(call, register, start, Unanswered::IsAnError, decide).await
 }
 
-/// What follows a swap that is not answered.
+/// The consequence of a swap that is not answered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Unanswered {
     /// A look tells whether it was applied. Time is kept for it.

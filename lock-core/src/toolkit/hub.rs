@@ -27,7 +27,7 @@ struct NameListeners {
     listeners: usize,
 }
 
-/// What wakes the claims of one name.
+/// The wake-up of the claims of one name.
 #[derive(Debug, Default)]
 pub(super) struct Bell {
     pub(super) notify: Notify,
@@ -55,7 +55,7 @@ impl Bell {
     }
 }
 
-/// What a message about a release tells of the clients that wait.
+/// The number of waiting clients, as far as a message about a release tells it.
 #[derive(Clone, Copy, Debug)]
 enum Crowd {
     Unknown,

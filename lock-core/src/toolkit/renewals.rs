@@ -86,7 +86,7 @@ struct Queued {
     reply: oneshot::Sender<Told>,
 }
 
-/// What a shared request tells of one renewal.
+/// The answer of a batched request to one renewal.
 #[derive(Debug)]
 enum Told {
     Renewed(Duration),

@@ -13,7 +13,7 @@ use crate::owner::Owner;
 #[derive(Clone, Debug, Default)]
 pub struct Watchers(Arc<Mutex<HashMap<Owner, Watcher>>>);
 
-/// What is kept for an owner.
+/// The state of one watching owner.
 #[derive(Debug, Default)]
 struct Watcher {
     /// A claim that begins to watch anew has two subscriptions for a moment.

@@ -56,7 +56,7 @@ impl RecordedEvent {
     }
 }
 
-/// What a client has reported, and when, in milliseconds since the test's beginning.
+/// A client's events with their times, in milliseconds since the test's beginning.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EventRecorder(Arc<Mutex<Vec<(u64, RecordedEvent)>>>);
 

@@ -21,7 +21,7 @@ pub(crate) const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// What the server does with a call: how long it takes, and what it answers.
+/// One step of the server: the time that a call takes, and its answer.
 pub(crate) type Step<T> = (Duration, Result<T>);
 
 pub(crate) fn granted(valid_for: Duration) -> Step<Attempt> {
@@ -78,7 +78,7 @@ pub(crate) fn unknown<T>(patience: Duration) -> Step<T> {
     (patience, Err(Error::unavailable(Effect::Unknown, "no answer")))
 }
 
-/// What the server shows to an inspection.
+/// The server's answer to an inspection.
 #[derive(Debug, Default)]
 pub(crate) enum Shown {
     Holder(Entry),

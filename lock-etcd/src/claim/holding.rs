@@ -37,7 +37,7 @@ impl EtcdClaim {
     }
 }
 
-/// What is known of a granted lock.
+/// The client's knowledge of a granted lock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held {
     pub(super) metadata: KeyMetadata,
@@ -50,7 +50,7 @@ pub(super) struct Held {
     pub(super) told: u64,
 }
 
-/// What a proof says about a lock.
+/// The verdict of a proof about a lock.
 pub(super) enum Verdict {
     Held {
         valid_for: Duration,

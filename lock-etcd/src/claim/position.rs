@@ -188,7 +188,7 @@ impl EtcdClaim {
     }
 }
 
-/// Whether two places have the same key and are the same place: keys are used again.
+/// Returns whether two places have the same key and are the same place: keys are used again.
 pub(super) fn is_same(a: &StoredKey, b: &StoredKey) -> bool {
     a.key == b.key && a.created == b.created
 }

@@ -34,7 +34,7 @@ pub(super) struct Stream {
     asked: VecDeque<i64>,
 }
 
-/// What is asked to make a watch.
+/// A request for a watch.
 pub(super) struct Request {
     pub(super) id: i64,
     pub(super) key: Vec<u8>,

@@ -21,11 +21,11 @@ pub struct ClientId(pub u64);
 
 /// The interface that all servers share.
 pub trait Server: Debug + Send + 'static {
-    /// What it can be asked. A request may arrive late, twice, or never.
+    /// A request to the server. It may arrive late, twice, or never.
     type Request: Clone + Debug + Send + 'static;
-    /// What it answers.
+    /// An answer of the server.
     type Answer: Clone + Debug + Send + 'static;
-    /// What it tells a client without being asked.
+    /// A notification that the server sends to a client without being asked.
     type Push: Clone + Debug + Send + 'static;
 
     /// Handles one request of `from` at the time `now`.

@@ -41,7 +41,7 @@ struct Session {
     tombstones: BTreeMap<Claimed, Tombstone>,
 }
 
-/// What remains of an owner whose attempts are to be refused.
+/// The remains of an owner whose attempts are to be refused.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tombstone {
     /// Attempts up to this one are refused.
@@ -50,7 +50,7 @@ struct Tombstone {
     revoked: bool,
 }
 
-/// What is to be pushed, and to which client.
+/// The notifications to be pushed, with their clients.
 type Pushes = Vec<(ClientId, Moved)>;
 
 impl Server for QueueServer {

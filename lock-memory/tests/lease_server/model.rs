@@ -13,7 +13,7 @@ use crate::predecessor;
 /// The operator that revokes locks.
 pub(crate) const OPERATOR: u64 = 1000;
 
-/// Which owner holds until when. Tokens never fall and never repeat.
+/// The owner of each lock, and the end of its lease. Tokens never fall and never repeat.
 #[derive(Default)]
 pub(crate) struct Model {
     holder: Option<(u64, ServerTime, u64)>,

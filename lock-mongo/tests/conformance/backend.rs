@@ -87,7 +87,7 @@ impl Backend for MongoDb {
     }
 }
 
-/// What a test reads of a server, and does to it, past the backend.
+/// The suite's access to a server past the backend.
 #[derive(Debug)]
 struct Admin {
     url: String,

@@ -32,7 +32,7 @@ pub(crate) struct ClusterClaim {
     follows_from: Instant,
 }
 
-/// What the claim listens to.
+/// The subscriptions of the claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hears {
     Nothing,

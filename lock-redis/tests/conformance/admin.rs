@@ -9,7 +9,7 @@ use lock_core::Name;
 use lock_redis::Layout;
 use lock_test_servers::RedisAdmin;
 
-/// What a test reads of a server, and does to it, past the backend.
+/// The suite's access to a server past the backend.
 #[derive(Debug)]
 pub(crate) struct Admin {
     url: String,

@@ -13,7 +13,7 @@ const SOON: Duration = Duration::from_secs(5);
 const TTL: Duration = Duration::from_secs(20);
 const LAYOUTS: [&str; 4] = ["", "?fair=true&grace=60s", "?layout=redisson", "?layout=redisson&fenced=1"];
 
-/// How far the slot has moved when the lock is released.
+/// The progress of the slot's move when the lock is released.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
     Begun,

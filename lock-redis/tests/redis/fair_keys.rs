@@ -17,7 +17,7 @@ const LOCK: &str = "n";
 const BESIDE: [char; 3] = ['t', 'o', 'a'];
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// What another program does to a key.
+/// Another program's harm to a key.
 #[derive(Clone, Copy, Debug)]
 enum Harm {
     Deletes,

@@ -41,7 +41,7 @@ enum Holder {
     Foreign,
 }
 
-/// What the server should know.
+/// The state that the server should have.
 #[derive(Debug, Default)]
 struct Model {
     holder: Option<Holder>,

@@ -86,7 +86,7 @@ async fn all_end_by_themselves(raw: &mut Raw, when: &str) {
     }
 }
 
-/// Whether nothing is left but a token.
+/// Returns whether nothing is left but a token.
 async fn only_a_token(raw: &mut Raw) -> bool {
     raw.keys().await.iter().all(|key| stays_for_ever(key) || key.ends_with(":lock~t"))
 }

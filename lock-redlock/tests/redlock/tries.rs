@@ -47,7 +47,7 @@ struct Scripted {
     shows: Mutex<Shows>,
 }
 
-/// What a node answers to a look.
+/// The answer of a node to a look.
 #[derive(Clone, Copy, Debug, Default)]
 enum Shows {
     #[default]
@@ -234,7 +234,7 @@ pub(crate) fn a_possible_late_vote_is_released_in_background() {
     });
 }
 
-/// What it keeps would count against the next owners.
+/// The node's vote would count against the next owners.
 pub(crate) fn a_node_beyond_the_majority_is_released_too() {
     let mut site = Site::of([&[Yes(1)], &[Yes(1)], &[Yes(1)]]);
     run(async move {

@@ -25,12 +25,12 @@ pub(super) fn code_of(error: &Error) -> Option<Code> {
     number(error.source()?.downcast_ref()?).map(Code)
 }
 
-/// Whether the server refused because this user lacks a right.
+/// Returns whether the server refused because this user lacks a right.
 pub(super) fn is_refusal(error: &Error) -> bool {
     matches!(code_of(error), Some(Code(1044 | 1142 | 1143 | 1227 | 1370)))
 }
 
-/// Whether other transactions have locked rows that the statement may not wait for.
+/// Returns whether other transactions have locked rows that the statement may not wait for.
 pub(super) fn is_locked(error: &SqlxError) -> bool {
     matches!(number(error), Some(1205 | 3572))
 }
@@ -91,7 +91,7 @@ pub(super) fn trouble(error: SqlxError) -> Trouble {
     }
 }
 
-/// What the number of a server's error means for us.
+/// The meaning of a server's error number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meaning {
     /// Other transactions were in the way, and the server undid the statement.

@@ -3,7 +3,7 @@
 use sqlx::mysql::MySqlRow;
 use sqlx::{Result, Row};
 
-/// What a server reports about itself.
+/// The server's report about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Facts {
     pub(super) flush: Flush,

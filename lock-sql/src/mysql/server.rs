@@ -92,14 +92,14 @@ impl Server {
     }
 }
 
-/// What a session shows.
+/// The properties that a session shows.
 struct Greeted {
     clock: SessionClock,
     /// Whether the server lets a statement wait for rows.
     waits: bool,
 }
 
-/// What a session shows of its clock.
+/// The clock that a session shows.
 #[derive(Clone, Copy)]
 enum SessionClock {
     /// The clock goes, and shows this time.

@@ -37,7 +37,7 @@ pub(crate) struct Statement {
     pub(super) otherwise: Option<String>,
 }
 
-/// What a statement puts into `LAST_INSERT_ID`.
+/// The number that a statement puts into `LAST_INSERT_ID`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Number {
     /// A token, or what is left of a lease in microseconds.

@@ -37,7 +37,7 @@ pub(crate) struct MySqlTable {
     sweep: Sweep,
 }
 
-/// What an attempt found.
+/// The result of an attempt.
 #[derive(Debug)]
 enum Found {
     /// The lock was free, and is ours now.
@@ -255,7 +255,7 @@ impl Table for MySqlTable {
     }
 }
 
-/// Whether the table is missing. No owner holds anything then.
+/// Returns whether the table is missing. No owner holds anything then.
 pub(super) fn is_table_missing(error: &Error) -> bool {
     errors::code_of(error) == Some(Code::NO_TABLE)
 }

@@ -42,9 +42,9 @@ pub(crate) fn connecting(error: SqlxError) -> Error {
     found.with_source(error)
 }
 
-/// Whether sqlx reports something that no PostgreSQL server sends. Anything else that sqlx can't read may pass by
-/// itself. For example, an error in the server's own encoding, before it knows the client's, usually says that the
-/// server is still starting up.
+/// Returns whether sqlx reports something that no PostgreSQL server sends. Anything else that sqlx can't read
+/// may pass by itself. For example, an error in the server's own encoding, before it knows the client's,
+/// usually says that the server is still starting up.
 fn is_another_kinds(said: &str) -> bool {
     // A server that has no process for the connection answers with an `E`. At the end of the connection, sqlx reads a
     // zero.
@@ -127,7 +127,7 @@ pub(crate) fn standby() -> Error {
         .as_refusal()
 }
 
-/// Whether the server or the pooler refuses a parameter of the greeting, or all parameters.
+/// Returns whether the server or the pooler refuses a parameter of the greeting, or all parameters.
 pub(crate) fn is_unknown_parameter(error: &SqlxError) -> bool {
     match code(error) {
         Some("08P01") => error.to_string().contains("parameter"),
@@ -136,7 +136,7 @@ pub(crate) fn is_unknown_parameter(error: &SqlxError) -> bool {
     }
 }
 
-/// Whether this user lacks the right to what it asked for.
+/// Returns whether this user lacks the right to what it asked for.
 pub(super) fn is_refusal(error: &SqlxError) -> bool {
     code(error) == Some("42501")
 }

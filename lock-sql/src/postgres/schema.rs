@@ -28,7 +28,7 @@ COMMENT ON TABLE {table} IS 'onelock schema 1'";
 /// paths may differ.
 const USUAL_SCHEMA: &str = "public";
 
-/// What a server reports about the table.
+/// The server's report about the table.
 #[derive(Debug)]
 pub(super) struct Found {
     /// `relpersistence`, if there is a table.
@@ -56,7 +56,7 @@ pub(super) fn create(table: &TableName) -> String {
     CREATE.replace("{table}", &table.quoted('"'))
 }
 
-/// Whether the table of locks exists. It is an error if another table has its name.
+/// Returns whether the table of locks exists. It is an error if another table has its name.
 pub(super) fn is_ours(table: &TableName, found: &Found) -> Result<bool> {
     let Some(persistence) = &found.persistence else { return Ok(false) };
     version::must_be_ours(table, found.comment.as_deref().unwrap_or_default(), VERSION)?;

@@ -24,7 +24,7 @@ use crate::server::{LockWait, Opened, TableName};
 /// The oldest release with everything that the statements need.
 const OLDEST: i32 = 120_000;
 
-/// How connections are opened.
+/// The settings with which connections are opened.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     options: Plain,
@@ -61,10 +61,10 @@ pub(crate) struct Session {
     lock_wait: LockWait,
 }
 
-/// Which client a session of the server belongs to.
+/// The owner of a server's session: this client alone, or a pooler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SessionKind {
-    /// To us, while the connection lasts.
+    /// The session belongs to this client, while the connection lasts.
     Own,
     /// The session is lent for one transaction.
     Pooled,
@@ -163,7 +163,7 @@ impl Sessions {
         }
     }
 
-    /// Whether one of the connections found no table of locks, and created it.
+    /// Returns whether one of the connections found no table of locks, and created it.
     pub(crate) fn have_created_table(&self) -> bool {
         self.created.load(Ordering::Acquire)
     }
@@ -173,7 +173,7 @@ impl Sessions {
         self.info.get()
     }
 
-    /// Whether a pooler lends us sessions.
+    /// Returns whether a pooler lends us sessions.
     pub(crate) fn are_pooled(&self) -> bool {
         self.pooled.load(Ordering::Acquire)
     }
@@ -250,7 +250,7 @@ impl Sessions {
         }
     }
 
-    /// Whether the session that answers on `connection` was greeted with `mark`.
+    /// Returns whether the session that answers on `connection` was greeted with `mark`.
     pub(crate) async fn is_own(
         &self,
         connection: impl Executor<'_, Database = sqlx::Postgres>,

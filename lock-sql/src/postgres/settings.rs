@@ -211,7 +211,7 @@ async fn open(postgres: Postgres, context: Context, server: String) -> Result<Sq
     SqlDriver::open(PostgresTable::new(postgres, &context, server)?, opening, context).await
 }
 
-/// Which roots verify the server.
+/// The roots that verify the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Roots {
     /// The roots of the file that the URL names, if it names one.

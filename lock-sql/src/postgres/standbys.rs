@@ -24,7 +24,7 @@ impl Synchronous {
         (!names.is_empty()).then_some(Synchronous { awaited, named })
     }
 
-    /// Whether each standby that is named, and each that is connected, has a grant when it counts.
+    /// Returns whether each standby that is named, and each that is connected, has a grant when it counts.
     pub(super) fn covers(self, connected: usize) -> bool {
         self.named.is_some_and(|named| named <= self.awaited) && connected <= self.awaited
     }

@@ -16,7 +16,7 @@ pub(crate) struct Statement {
     values: Vec<Value>,
 }
 
-/// What a text consists of.
+/// The form of a text: one statement or several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// One statement.

@@ -102,7 +102,7 @@ impl PostgresTable {
         })
     }
 
-    /// Whether notifications of releases are received from this server.
+    /// Returns whether notifications of releases are received from this server.
     pub(super) async fn receives_notifications(&self, call: &Call) -> Result<bool> {
         if self.sessions.are_pooled() {
             return Ok(false);

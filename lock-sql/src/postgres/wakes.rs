@@ -13,7 +13,7 @@ use super::session::Sessions;
 use super::table::Marks;
 use crate::table::{Key, Listener};
 
-/// Where the claims of a client listen.
+/// The wake-ups to which the claims of a client listen.
 #[derive(Debug)]
 pub(super) struct Wakes {
     feed: Feed<Notifications>,

@@ -6,7 +6,7 @@ use lock_core::{Error, Result};
 
 use super::line::LockWait;
 
-/// How to connect to one kind of database server, and how to run a statement there.
+/// The dialect of one kind of database server: connecting to it, and running a statement there.
 pub(crate) trait Dialect: fmt::Debug + Send + Sync + 'static {
     type Connection: fmt::Debug + Send + 'static;
     /// A statement with its values.
@@ -23,7 +23,7 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync + 'static {
         statement: Self::Statement,
     ) -> impl Future<Output = sqlx::Result<Answer<Self::Row>>> + Send;
 
-    /// What an error of a running statement means.
+    /// Returns the meaning of an error of a running statement.
     fn trouble(error: sqlx::Error) -> Trouble;
 }
 
@@ -52,7 +52,7 @@ impl<R> Default for Answer<R> {
     }
 }
 
-/// What an error of a running statement means.
+/// The meaning of an error of a running statement.
 #[derive(Debug)]
 pub(crate) enum Trouble {
     /// The server undid the statement because other transactions were in the way. It may be repeated.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// What a statement is for.
+/// The purpose of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// To see the holder of a lock, or to take the lock.
@@ -27,7 +27,7 @@ pub(super) enum Turn {
     Again,
 }
 
-/// What a request uses while it is served: a connection of this kind, for this purpose, in this turn.
+/// The resources of a request while it is served: a connection of this kind, for this purpose, in this turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Use {
     pub(super) purpose: Purpose,
@@ -70,7 +70,7 @@ struct Waiting<R> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ticket(u64);
 
-/// What happens to a request that comes.
+/// The result of entering the line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Entry<R> {
     /// The caller uses a connection from now on, up to [`Line::next`].

@@ -17,7 +17,7 @@ pub(super) struct Link<D: Dialect> {
     pub(super) answered: Instant,
 }
 
-/// What a statement must know about the moment at which it is sent.
+/// The facts about the moment at which a statement is sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     /// The end of the call's patience on the server clock, or a little earlier.
@@ -43,7 +43,7 @@ impl<D: Dialect> Link<D> {
         Link { connection: opened.connection, server, lock_wait, answered }
     }
 
-    /// How the server clock has drifted since the connection was opened.
+    /// Returns the drift of the server clock since the connection was opened.
     pub(super) fn drift(&self) -> Drift {
         self.server.drift()
     }

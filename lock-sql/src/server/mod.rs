@@ -39,8 +39,8 @@ pub(crate) fn missing(table: &TableName, refusal: Error) -> Error {
     Error::rejected(message).with_source(refusal)
 }
 
-/// Whether the server sent an answer that the statement doesn't ask for. The same statement would get the same answer
-/// again.
+/// Returns whether the server sent an answer that the statement doesn't ask for. The same statement would get
+/// the same answer again.
 pub(crate) fn is_misread(error: &SqlxError) -> bool {
     use SqlxError::{
         ColumnDecode, ColumnIndexOutOfBounds, ColumnNotFound, Decode, RowNotFound, TypeNotFound,

@@ -64,7 +64,7 @@ impl<D: Dialect> Pool<D> {
         &self.0.dialect
     }
 
-    /// How the server clock has drifted since the oldest of the idle connections was opened.
+    /// Returns the drift of the server clock since the oldest of the idle connections was opened.
     pub(crate) fn drift(&self) -> Option<Drift> {
         self.0.state().idle.iter().map(Link::drift).max_by_key(|drift| drift.over)
     }

@@ -29,7 +29,7 @@ pub(super) struct Request<D: Dialect> {
 /// Builds a statement for the moment of sending.
 pub(super) type Make<D> = Arc<dyn Fn(Moment) -> <D as Dialect>::Statement + Send + Sync>;
 
-/// What became of a statement.
+/// The outcome of a statement.
 pub(super) enum Asked<R> {
     Answered(Answer<R>),
     /// The server undid it, because other transactions were in the way.

@@ -31,7 +31,7 @@ struct State {
     deadlines: Mutex<Vec<i64>>,
 }
 
-/// What the server does with a statement. Without a step it answers at once.
+/// The server's reaction to a statement. Without a step it answers at once.
 #[derive(Debug)]
 enum Step {
     /// The server reads its clock at once, and the answer takes this long.

@@ -27,7 +27,7 @@ pub(crate) enum Obstacle {
 }
 
 impl Obstacle {
-    /// Whether it passes by itself: another process was in the way.
+    /// Returns whether it passes by itself: another process was in the way.
     pub(crate) fn is_busy(&self) -> bool {
         match self {
             Obstacle::Sqlite(e) => is_busy(e),
@@ -60,22 +60,22 @@ pub(crate) fn asking(error: SqlxError) -> Error {
     }
 }
 
-/// Whether another process was in the way.
+/// Returns whether another process was in the way.
 pub(crate) fn is_busy(error: &SqlxError) -> bool {
     matches!(code(error).map(primary), Some(BUSY | LOCKED | PROTOCOL))
 }
 
-/// Whether the file could not be opened.
+/// Returns whether the file could not be opened.
 pub(crate) fn is_cant_open(error: &SqlxError) -> bool {
     code(error).map(primary) == Some(CANTOPEN)
 }
 
-/// Whether a file ended before the part that was to be read.
+/// Returns whether a file ended before the part that was to be read.
 pub(crate) fn is_short_read(error: &SqlxError) -> bool {
     code(error) == Some(IOERR_SHORT_READ)
 }
 
-/// Whether the connection that gave this error may be used again.
+/// Returns whether the connection that gave this error may be used again.
 pub(crate) fn spares_connection(error: &SqlxError) -> bool {
     matches!(code(error).map(primary), Some(BUSY | LOCKED | NOMEM | FULL | PROTOCOL | CONSTRAINT))
 }

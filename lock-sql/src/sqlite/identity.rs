@@ -87,8 +87,8 @@ impl Parts {
 }
 
 impl Identity {
-    /// Whether this is the database that was there before. If it is, a descriptor that was opened in between leads to
-    /// no other file.
+    /// Returns whether this is the database that was there before. If it is, a descriptor that was opened in
+    /// between leads to no other file.
     pub(crate) fn is_of(&self, before: Option<Seen>) -> bool {
         before == Some(Seen(self.database))
     }

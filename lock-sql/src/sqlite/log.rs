@@ -55,8 +55,8 @@ fn removed(file: &File) -> Error {
     Error::unavailable(Effect::NotApplied, message)
 }
 
-/// Whether the log has a header, which is written with its first frame (<https://www.sqlite.org/walformat.html>).
-/// SQLite holds no locks on the log, so it may be opened here.
+/// Returns whether the log has a header, which is written with its first frame
+/// (<https://www.sqlite.org/walformat.html>). SQLite holds no locks on the log, so it may be opened here.
 fn has_begun(file: &File) -> bool {
     let first = || -> io::Result<u32> {
         let mut magic = [0; 4];

@@ -31,7 +31,7 @@ use super::{connections, log, schema};
 /// A statement with its values.
 pub(crate) type Statement = Query<'static, sqlx::Sqlite, SqliteArguments>;
 
-/// What is needed to open a connection to a database.
+/// The parameters of a connection to a database.
 #[derive(Clone)]
 pub(crate) struct Route {
     pub(crate) options: SqliteConnectOptions,
@@ -71,7 +71,7 @@ pub(crate) struct SerialConnection {
 /// The place of a connection while no call uses it.
 pub(crate) type Slot = Mutex<Option<Link>>;
 
-/// What a statement writes.
+/// The writes of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writes {
     Nothing,
@@ -219,7 +219,7 @@ impl Link {
         Ok(files)
     }
 
-    /// Whether the connection leads to the files that are there now.
+    /// Returns whether the connection leads to the files that are there now.
     pub(crate) fn leads_to(&self, file: &File) -> bool {
         file.has(&self.files)
     }

@@ -39,7 +39,7 @@ pub(crate) enum Trust {
     Anything,
 }
 
-/// Which boot id counts as the machine's.
+/// The boot id that counts as the machine's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BootId {
     /// The kernel's own.

@@ -44,7 +44,7 @@ pub(crate) struct SqliteTable {
     sweep: Sweep,
 }
 
-/// What was granted.
+/// The grant of an attempt.
 #[derive(Debug)]
 struct Taken {
     token: i64,

@@ -53,8 +53,8 @@ impl Wakes {
         self.hub.wake(name);
     }
 
-    /// Whether another claim waits for `name`. `None` if some claim waits but it is not known for which lock, or if
-    /// nothing is known of other processes.
+    /// Returns whether another claim waits for `name`. `None` if some claim waits but it is not known for
+    /// which lock, or if nothing is known of other processes.
     pub(crate) fn others(&self, name: &str) -> Option<bool> {
         match self.hub.has(name) {
             true => Some(true),

@@ -81,7 +81,7 @@ impl Backend for Tested {
     }
 }
 
-/// What a test reads of a server, and does to it, past the backend.
+/// The suite's access to a server past the backend.
 #[derive(Debug)]
 struct Admin {
     url: String,

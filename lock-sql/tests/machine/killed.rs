@@ -73,7 +73,7 @@ fn stops_in_a_write(process: &Process, database: &Path) -> bool {
     false
 }
 
-/// Whether the process has the right to write, which only one process can have: a lock on a byte of the index.
+/// Returns whether the process has the right to write, which only one process can have: a lock on a byte of the index.
 fn is_writing(process: u32, database: &Path) -> bool {
     const WRITE_LOCK: &str = "120";
     let index = format!("{}-shm", database.display());

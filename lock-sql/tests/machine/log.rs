@@ -159,7 +159,7 @@ pub(crate) fn a_removed_database_is_used_until_its_holder_knows() -> Outcome {
 }
 
 // Proves: sqlite-log, older-data
-/// What was put back is what the holder has open.
+/// The restored log is the one that the holder has open.
 pub(crate) fn a_restored_log_is_used_on() -> Outcome {
     let program = program()?;
     let place = Place::new();

@@ -110,7 +110,7 @@ impl Drop for Other {
     }
 }
 
-/// Whether this process is such a process. If so, it has done its part.
+/// Returns whether this process is such a process. If so, it has done its part.
 pub(crate) fn is_another_process() -> bool {
     /// The kernel's number for the flag, for which nix has no name.
     const CLONE_NEWTIME: i32 = 0x80;

@@ -92,7 +92,7 @@ pub(crate) fn a_server_set_to_read_only_is_unavailable() -> Outcome {
     })
 }
 
-/// Whether a renewal proves that the lock is held. It doesn't if it is refused, or if the lock is lost.
+/// Returns whether a renewal proves that the lock is held. It doesn't if it is refused, or if the lock is lost.
 async fn is_held(holder: &mut Box<dyn Claim>) -> bool {
     matches!(holder.renew(TTL).await, Ok(Renewal::Held { .. }))
 }

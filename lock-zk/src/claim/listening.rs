@@ -11,7 +11,7 @@ use crate::link::{Failure, Link};
 use crate::session::Session;
 use crate::watches;
 
-/// What was found of the node ahead.
+/// The state of the node ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ahead {
     /// The node ahead is watched.

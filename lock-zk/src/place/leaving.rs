@@ -99,7 +99,7 @@ impl Place {
     }
 }
 
-/// What became of a node that was to be removed.
+/// The outcome of removing a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Removed {
     Yes,

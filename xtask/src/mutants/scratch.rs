@@ -20,7 +20,7 @@ pub(super) struct Scratch {
     folder: PathBuf,
 }
 
-/// What a case says.
+/// The answer of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Passed,

@@ -53,7 +53,7 @@ impl Drop for LiveLine {
     }
 }
 
-/// What the looks so far say of the holder's renewals.
+/// The holder's renewals, as the looks so far show them.
 #[derive(Debug, Default)]
 struct Renewals {
     /// The holder, and when its lease was to end.

@@ -20,7 +20,7 @@ use super::signals;
 use crate::exit::{About, Exit};
 use crate::os::{Found, Survivor, Why};
 
-/// What `lock` tells the watcher.
+/// An order of `lock` to the watcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     /// The lock is certain until then: kill the command at that moment. The last order of this kind counts.
@@ -33,7 +33,7 @@ pub(super) enum Order {
     LetGo,
 }
 
-/// What the watcher tells `lock`.
+/// A report of the watcher to `lock`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Report {
     /// The command runs in this process group.
@@ -200,7 +200,7 @@ fn all_of_it(bytes: usize) -> io::Result<()> {
     }
 }
 
-/// How messages name the channel.
+/// The name of the channel in messages.
 pub(super) const CHANNEL: &str = "the sockets between lock and its watcher";
 
 /// One end of the channel.

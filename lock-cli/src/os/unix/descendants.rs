@@ -67,7 +67,7 @@ impl Ending {
     }
 }
 
-/// What an ending has come to.
+/// The outcome of an ending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// Nothing of the command is left.

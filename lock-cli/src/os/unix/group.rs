@@ -27,7 +27,7 @@ pub(super) struct Group {
     descendants: Descendants,
 }
 
-/// What happened to the group's leader.
+/// A change of the group's leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Ended,
@@ -88,7 +88,8 @@ impl Group {
         }
     }
 
-    /// Whether the leader has moved to another group of its session, as any process may, even a leader (setpgid(2)).
+    /// Returns whether the leader has moved to another group of its session, as any process may, even a
+    /// leader (setpgid(2)).
     fn leader_is_elsewhere(&self) -> bool {
         let id = nix::unistd::Pid::from_raw(self.id.as_raw_nonzero().get());
         // Not with rustix, which does not accept 0, the number of a group outside of our PID namespace.

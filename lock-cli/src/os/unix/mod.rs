@@ -307,7 +307,7 @@ pub(crate) fn own_program() -> io::Result<PathBuf> {
     }
 }
 
-/// Whether a read from stdin returns at once: there is something to read, or it is at its end.
+/// Returns whether a read from stdin returns at once: there is something to read, or it is at its end.
 pub(crate) fn stdin_is_ready() -> bool {
     let input = stdin();
     let mut polled = [PollFd::new(&input, PollFlags::IN)];

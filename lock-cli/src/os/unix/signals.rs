@@ -19,19 +19,21 @@ impl Signal {
         self.0.as_raw()
     }
 
-    /// Whether the signal asks a program to end. SIGUSR1 and SIGUSR2 don't: each program gives them its own meaning.
+    /// Returns whether the signal asks a program to end. SIGUSR1 and SIGUSR2 don't: each program gives them
+    /// its own meaning.
     pub(crate) fn asks_to_end(self) -> bool {
         self.ends_a_wait() && ![process::Signal::USR1, process::Signal::USR2].contains(&self.0)
     }
 
-    /// Whether the signal continues a stopped process.
+    /// Returns whether the signal continues a stopped process.
     pub(crate) fn continues(self) -> bool {
         self.0 == process::Signal::CONT
     }
 
-    /// Whether the signal ends a call that has no command yet: if it would end a program that does not know it. SIGWINCH
-    /// would not, but images of containers name it as the signal that stops them. A terminal sends it whenever the size
-    /// of its window changes, so without a terminal it was sent on purpose.
+    /// Returns whether the signal ends a call that has no command yet: if it would end a program that does
+    /// not know it. SIGWINCH would not, but images of containers name it as the signal that stops them. A
+    /// terminal sends it whenever the size of its window changes, so without a terminal it was sent on
+    /// purpose.
     fn ends_a_wait(self) -> bool {
         match self.0 {
             process::Signal::WINCH => File::open("/dev/tty").is_err(),

@@ -205,7 +205,7 @@ impl Running {
         self.began.elapsed()
     }
 
-    /// Whether the program itself has ended, whatever else has its stdout open.
+    /// Returns whether the program itself has ended, whatever else has its stdout open.
     pub(crate) fn has_ended(&self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.id())).unwrap_or_default();
         stat.is_empty() || stat.contains(") Z ")

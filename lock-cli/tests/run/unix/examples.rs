@@ -131,7 +131,7 @@ fn is_held(server: &Owned, name: &str) -> bool {
     lock(["status", "--on", server.url(), name]).finish().status == 0
 }
 
-/// Whether this machine has the language.
+/// Returns whether this machine has the language.
 fn is_there(language: &str) -> Result<(), String> {
     let looked = Command::new(language).arg("--version").stdout(Stdio::null()).status();
     match looked {

@@ -309,7 +309,7 @@ fn output_stopped(server: &Owned) {
     session.status(0);
 }
 
-/// Whether this process is there, and not only its status.
+/// Returns whether this process is there, and not only its status.
 fn waits_as(process: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat"));
     stat.is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| !rest.starts_with(" Z")))

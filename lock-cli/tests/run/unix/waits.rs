@@ -170,14 +170,14 @@ fn keys(server: &Owned, name: &str) -> Vec<String> {
     redis::cmd("KEYS").arg(format!("{name}*")).query(&mut connection(server)).unwrap()
 }
 
-/// Whether a client listens for a release of this lock.
+/// Returns whether a client listens for a release of this lock.
 pub(crate) fn waits(server: &Owned, name: &str) -> bool {
     let channels: Vec<String> =
         redis::cmd("PUBSUB").arg("CHANNELS").arg(format!("*{name}*")).query(&mut connection(server)).unwrap();
     !channels.is_empty()
 }
 
-/// Whether a holder is told at once of a break. Until a moment after its grant it is told by its next request.
+/// Returns whether a holder is told at once of a break. Until a moment after its grant it is told by its next request.
 pub(crate) fn is_told_of_breaks(server: &Owned) -> bool {
     let channels: Vec<String> =
         redis::cmd("PUBSUB").arg("CHANNELS").arg("*lock~r").query(&mut connection(server)).unwrap();

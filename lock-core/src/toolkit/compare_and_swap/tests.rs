@@ -16,7 +16,7 @@ const fn ms(n: u64) -> Duration {
 const TRIP: Duration = ms(5);
 const PATIENCE: Duration = ms(800);
 
-/// What happens to a request. A request without a fault is done and answered.
+/// A fault of a request. One without a fault is done and answered.
 enum Fault {
     /// Another client writes this before the request arrives.
     After(&'static str),

@@ -165,7 +165,7 @@ impl<S: Source> Feed<S> {
     }
 }
 
-/// Where the answer to an order is sent.
+/// The channel for the answer to a command.
 type Reply = oneshot::Sender<std::result::Result<(), SourceError>>;
 
 /// A claim's request to subscribe a topic.

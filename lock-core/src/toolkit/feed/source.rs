@@ -13,7 +13,7 @@ use crate::name::Name;
 /// [`next`](Self::next) by the client's patience: then the call's future is dropped, and so is the connection.
 #[async_trait]
 pub trait Source: fmt::Debug + Send + Sync + 'static {
-    /// What is subscribed and unsubscribed as one: a channel, or a stream of everything.
+    /// The unit of subscription: a channel, or a stream of everything.
     type Topic: Clone + fmt::Debug + Ord + Send + Sync + 'static;
 
     /// An open connection. What the server reports while another call is under way must be kept until

@@ -15,7 +15,7 @@ pub(super) struct Key<'a, R: Registers> {
     pub(super) precision: Precision,
 }
 
-/// How well a look knows the server's time.
+/// The precision with which a look knows the server's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Precision {
     /// As earlier answers told it, unless that does not decide.
@@ -24,7 +24,7 @@ pub(super) enum Precision {
     Asked,
 }
 
-/// What a call has seen: which write was the last one, and the server's time.
+/// The view of a call: the last write, and the server's time.
 #[derive(Clone, Debug)]
 pub(super) struct Seen<V> {
     /// `None` if the server knows of none.

@@ -54,7 +54,7 @@ pub struct RegisterDriver<R: Registers> {
     clock: Clock,
 }
 
-/// What a client and its claims share.
+/// State that a client and its claims share.
 #[derive(Debug)]
 struct Server<R: Registers> {
     registers: Arc<R>,

@@ -28,7 +28,7 @@ use crate::toolkit::{Call, Connect, Notice, Subscription};
 /// the request may have been done.
 #[async_trait]
 pub trait Registers: Connect + fmt::Debug {
-    /// What identifies a write: a revision, an ETag, a version. No two writes of a key have the same.
+    /// The identity of a write: a revision, an ETag, a version. No two writes of a key have the same.
     type Revision: Clone + fmt::Debug + PartialEq + Send + Sync + 'static;
 
     /// The step of the stamps, if it is more than a microsecond: a stamp is the time of the write or earlier, by less

@@ -48,7 +48,7 @@ pub enum Change {
     Revoked(When),
 }
 
-/// Which write it was.
+/// The identity of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
     /// The server's stamp.

@@ -57,7 +57,8 @@ impl Renews for Server {
 /// What the keys begin with of the locks that no shared request renews.
 const OVER: &[u8] = b"over";
 
-/// What the server adds to the lease of this lock, so that its answer is told from those of others.
+/// Returns the time that the server adds to the lease of this lock, so that its answer differs from those of
+/// others.
 fn mark(held: &HeldKey) -> Duration {
     Duration::from_nanos(held.key.last().copied().map_or(0, u64::from))
 }

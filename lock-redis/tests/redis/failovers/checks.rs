@@ -45,7 +45,7 @@ pub(super) fn check(history: &History, names: &[Contended], failovers: &[Failove
     }
 }
 
-/// What was seen of one name.
+/// The history of one name.
 struct Name<'a> {
     name: &'a str,
     ttl: Duration,

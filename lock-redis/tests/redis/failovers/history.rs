@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use lock_core::{Fence, Guard, LossReason};
 
-/// How a primary is made to go.
+/// The way in which a primary is made to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Way {
     /// The primary is killed when it has granted locks of which no replica knows.
@@ -19,7 +19,7 @@ pub(super) enum Way {
     Killed,
 }
 
-/// What a failover may do to exclusion. Replication is asynchronous.
+/// The possible harm of a failover to exclusion. Replication is asynchronous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Harm {
     /// The old primary answers no client from when the new one has all that it granted.
@@ -56,7 +56,7 @@ pub(super) struct Held {
     pub(super) lost: Option<Loss>,
 }
 
-/// What a holder was told that lost its lock.
+/// The loss of a lock, as reported to its holder.
 #[derive(Clone, Debug)]
 pub(super) struct Loss {
     pub(super) why: LossReason,
@@ -65,7 +65,7 @@ pub(super) struct Loss {
     pub(super) deadline: Instant,
 }
 
-/// What the resource answered to a holder.
+/// The resource's answer to a holder.
 #[derive(Clone, Debug)]
 pub(super) struct Write {
     pub(super) name: usize,

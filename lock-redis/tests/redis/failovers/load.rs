@@ -27,7 +27,7 @@ pub(super) struct Contended {
     pub(super) turn: Turn,
 }
 
-/// How a name is held.
+/// The way in which a name is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     /// For a moment.

@@ -16,7 +16,7 @@ pub(crate) fn find(path: &Path) -> io::Result<FileSystem> {
     Ok(of(rustix::fs::statfs(path)?.f_type as u32))
 }
 
-/// Whether `file` is a mount of its own, rather than part of the mount that its folder is in.
+/// Returns whether `file` is a mount of its own, rather than part of the mount that its folder is in.
 pub(crate) fn is_mounted_by_itself(file: &Path, folder: &Path) -> io::Result<bool> {
     // A descriptor with `PATH` gives no access to the file, so closing it drops no POSIX locks.
     let look = |path: &Path| open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
@@ -28,8 +28,8 @@ pub(crate) fn is_mounted_by_itself(file: &Path, folder: &Path) -> io::Result<boo
     }
 }
 
-/// Whether this process has mapped a file that was at `path` and was removed, and has not mapped the file that is there
-/// now.
+/// Returns whether this process has mapped a file that was at `path` and was removed, and has not mapped the
+/// file that is there now.
 pub(crate) fn has_mapped_removed(path: &Path) -> bool {
     let Ok(maps) = fs::read("/proc/self/maps") else { return false };
     let now = format!(" {}", path.display()).replace('\n', "\\012");

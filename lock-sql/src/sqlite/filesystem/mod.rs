@@ -18,7 +18,7 @@ pub(crate) use linux::{find, has_mapped_removed, is_mounted_by_itself, status};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use other::{find, has_mapped_removed, is_mounted_by_itself, status};
 
-/// What tells one file from another.
+/// The identity of a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Status {
     /// The numbers of its device and of the file there. Zeros where the system has none: it is enough that the file
@@ -28,7 +28,7 @@ pub(crate) struct Status {
     pub(crate) names: u64,
 }
 
-/// What is known of a file system.
+/// The known properties of a file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FileSystem {
     /// A disk of this machine alone.

@@ -19,7 +19,7 @@ use wall as machine;
 /// The clock that ends a lease, and what follows if it is set.
 pub(crate) const CLOCK_DESCRIPTION: &str = machine::CLOCK_DESCRIPTION;
 
-/// Where the boot id comes from.
+/// The origin of the boot id.
 pub(crate) const BOOT_ID_ORIGIN: &str = machine::BOOT_ID_ORIGIN;
 
 /// Checks that the boot id that this process reads is the machine's. `Unsupported` if it is not.

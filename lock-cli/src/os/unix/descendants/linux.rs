@@ -237,7 +237,7 @@ fn dead(who: WaitId<'_>, options: WaitIdOptions) -> rustix::io::Result<Option<Wa
     process::waitid(who, WaitIdOptions::EXITED | WaitIdOptions::NOHANG | options)
 }
 
-/// Whether we have no child, not even one that has ended and is not reaped.
+/// Returns whether we have no child, not even one that has ended and is not reaped.
 fn no_child_is_left() -> bool {
     dead(WaitId::All, WaitIdOptions::NOWAIT).err() == Some(Errno::CHILD)
 }

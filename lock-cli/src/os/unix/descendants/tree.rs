@@ -9,7 +9,7 @@ use rustix::process::{self, Pid};
 
 use crate::os::Found;
 
-/// How the children of a process are found.
+/// The source of a process's children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     /// The kernel lists the children of each thread.
@@ -83,13 +83,13 @@ impl Reader {
         Pid::from_raw(*numbers(&number.to_string())?.get(level)?)
     }
 
-    /// Whether a process is a child of ours, or of the process `parent`.
+    /// Returns whether a process is a child of ours, or of the process `parent`.
     pub(super) fn is_child(self, number: i32, parent: i32) -> bool {
         State::of(number).is_some_and(|state| state.parent == parent || state.parent == self.own)
     }
 }
 
-/// What a process is, and whether any code of it can still run.
+/// The identity of a process, and whether any code of it can still run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct State {
     parent: i32,

@@ -19,7 +19,7 @@ pub(super) enum Topic {
     All,
 }
 
-/// What a step of the source comes to.
+/// The outcome of one step of the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Works,

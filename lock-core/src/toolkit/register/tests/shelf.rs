@@ -15,7 +15,7 @@ const START: i64 = 1_700_000_000_000_000;
 /// What its clock showed at the beginning of 1970.
 pub(super) const EPOCH: i64 = 1_000_000;
 
-/// What happens to a replacement. One without a fault is done and answered.
+/// A fault of a replacement. One without a fault is done and answered.
 #[derive(Clone, Copy)]
 pub(super) enum Fault {
     /// The write is done, and the connection breaks.
@@ -26,7 +26,7 @@ pub(super) enum Fault {
     Late(Duration),
 }
 
-/// What answers tell.
+/// The contents of answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tells {
     /// Nothing of the time: as NATS.
@@ -35,7 +35,7 @@ pub(super) enum Tells {
     Stamps,
 }
 
-/// What a revision is.
+/// The kind of a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Revision {
     /// A number that rises.
