@@ -43,7 +43,7 @@ impl Counter {
     }
 
     /// Returns the number of requests since the server's start; this one may be among them.
-    pub(crate) async fn read(&mut self, feeds: Feeds) -> Outcome<u64> {
+    pub(crate) async fn read(&mut self) -> Outcome<u64> {
         match self {
             Counter::Redis(connections) => {
                 let mut all = 0;
@@ -65,7 +65,7 @@ impl Counter {
             Counter::ZooKeeper(url) => raw::zookeeper::requests(url),
             Counter::Mongo(client) => {
                 let status = client.database("admin").run_command(doc! { "serverStatus": 1 }).await?;
-                Ok(of_clients(&status, feeds))
+                Ok(of_clients(&status))
             }
         }
     }
@@ -77,13 +77,6 @@ impl Counter {
         }
         Ok(())
     }
-}
-
-/// Whether the requests count by which a client of MongoDB fetches what was pushed to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Feeds {
-    Counted,
-    LeftOut,
 }
 
 /// The commands that clients of this library send to Redis. Those that its scripts call are in the server's counts, too.
@@ -101,8 +94,9 @@ fn sent_by_clients(info: &str) -> u64 {
 }
 
 /// Returns how many requests clients have sent to a MongoDB, from its `serverStatus`. The members of a replica set send
-/// each other commands, too: with every write, how far they have got.
-fn of_clients(status: &Document, feeds: Feeds) -> u64 {
+/// each other commands, too: with every write, how far they have got. The requests by which a client fetches what is pushed
+/// to it don't count.
+fn of_clients(status: &Document) -> u64 {
     let at = |path: &[&str]| {
         let (last, folders) = path.split_last()?;
         let folder = folders.iter().try_fold(status, |folder, name| folder.get_document(name).ok())?;
@@ -113,15 +107,7 @@ fn of_clients(status: &Document, feeds: Feeds) -> u64 {
         .iter()
         .filter_map(|command| at(&["metrics", "commands", command, "total"]))
         .sum();
-    let fetched = match feeds {
-        Feeds::Counted => {
-            let by_members =
-                at(&["metrics", "repl", "network", "oplogGetMoresProcessed", "num"]).unwrap_or(0);
-            received("getmore").saturating_sub(by_members)
-        }
-        Feeds::LeftOut => 0,
-    };
-    (received("command") + received("query") + fetched).saturating_sub(of_members)
+    (received("command") + received("query")).saturating_sub(of_members)
 }
 
 /// The setting of a PostgreSQL that this program has started, which may be told to count.
@@ -174,16 +160,14 @@ mod tests {
     #[test]
     fn what_the_members_of_a_replica_set_send_each_other_is_no_request() {
         let status = doc! {
-            "opcounters": { "command": 100_i64, "query": 20_i64, "getmore": 50_i64 },
+            "opcounters": { "command": 100_i64, "query": 20_i64 },
             "metrics": {
                 "commands": { "replSetUpdatePosition": { "total": 30_i64 }, "replSetHeartbeat": { "total": 4_i64 } },
-                "repl": { "network": { "oplogGetMoresProcessed": { "num": 44_i64 } } },
             },
         };
-        assert_eq!(of_clients(&status, Feeds::LeftOut), 86);
-        assert_eq!(of_clients(&status, Feeds::Counted), 92);
+        assert_eq!(of_clients(&status), 86);
         let alone = doc! { "opcounters": { "command": 7_i64, "query": 1_i64 } };
-        assert_eq!(of_clients(&alone, Feeds::Counted), 8);
+        assert_eq!(of_clients(&alone), 8);
     }
 
     #[test]

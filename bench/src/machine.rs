@@ -1,6 +1,7 @@
 //! The machine that a report was made on.
 
 use std::fs;
+use std::process::{Command, Stdio};
 
 use serde::{Deserialize, Serialize};
 
@@ -9,6 +10,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Machine {
     #[serde(flatten)]
     pub(crate) fixed: Fixed,
+    /// The commit that was checked out where this program was built, with `-dirty` if files have changed since.
+    pub(crate) revision: Option<String>,
     /// How many processes wanted to run in the last minute before the run, on average.
     pub(crate) load: Option<f64>,
 }
@@ -23,8 +26,6 @@ pub(crate) struct Fixed {
     /// How many threads can run at the same time.
     pub(crate) cpus: usize,
     pub(crate) memory_bytes: Option<u64>,
-    /// How many threads the measured tasks run on.
-    pub(crate) threads: usize,
     pub(crate) rustc: String,
     /// The library's version.
     pub(crate) version: String,
@@ -33,8 +34,8 @@ pub(crate) struct Fixed {
 }
 
 impl Machine {
-    /// Describes this machine. What the system doesn't tell is left out. The measured tasks run on `threads` threads.
-    pub(crate) fn this(threads: usize) -> Machine {
+    /// Describes this machine. What the system doesn't tell is left out.
+    pub(crate) fn this() -> Machine {
         let read = |path: &str| fs::read_to_string(path).ok();
         let fixed = Fixed {
             os: std::env::consts::OS.to_owned(),
@@ -43,14 +44,23 @@ impl Machine {
             cpu: read("/proc/cpuinfo").and_then(|text| value(&text, "model name")),
             cpus: std::thread::available_parallelism().map_or(1, usize::from),
             memory_bytes: read("/proc/meminfo").and_then(|text| memory(&text)),
-            threads,
             rustc: env!("LOCK_BENCH_RUSTC").to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             build: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
         };
         let load = read("/proc/loadavg").and_then(|text| text.split(' ').next()?.parse().ok());
-        Machine { fixed, load }
+        Machine { fixed, revision: revision(), load }
     }
+}
+
+/// Returns the revision of the sources; `None` if they are no longer there, or in no repository.
+fn revision() -> Option<String> {
+    let arguments =
+        ["-C", env!("CARGO_MANIFEST_DIR"), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"];
+    let output =
+        Command::new("git").args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+    (output.status.success() && !text.is_empty()).then_some(text)
 }
 
 /// Returns the value of the first line `name : value`.
@@ -76,12 +86,5 @@ mod tests {
         );
         assert_eq!(memory("MemFree: 1 kB\nMemTotal:        2048 kB\n"), Some(2_097_152));
         assert_eq!((value("", "model name"), memory("MemTotal: 1 MB")), (None, None));
-    }
-
-    #[test]
-    fn a_machine_is_read_as_it_was_written() {
-        let machine = Machine::this(1);
-        let text = serde_json::to_string(&machine).unwrap();
-        assert_eq!(serde_json::from_str::<Machine>(&text).unwrap(), machine);
     }
 }

@@ -1,6 +1,7 @@
-//! Compares the library with the best that its drivers can do, and with peers, in one interleaved run.
+//! Compares the library with the least that its drivers could do, and with peers, in one interleaved run.
 //!
-//! `bench/README.md` says what is measured and how to read it.
+//! `bench/README.md` says what is measured and how to read it. [`plan`] says what is done, [`run`](mod@run) does it,
+//! [`report`] is what comes of it, [`goals`] and [`claims`] judge that, and [`print`] and [`page`] show it.
 
 // The futures of sqlx are nested deeper than the compiler's default limit.
 #![recursion_limit = "256"]
@@ -8,37 +9,29 @@
 mod args;
 mod argument;
 mod backend;
-mod calibrate;
+mod case;
+mod claims;
 mod clock;
 mod clusters;
-mod compare;
 mod counter;
-mod cpu;
 #[allow(unreachable_pub, dead_code, reason = "xtask includes this file, too, and builds all of them")]
 #[path = "../peers/catalogue.rs"]
 mod drivers;
-mod durable;
-mod forms;
-mod hold;
-mod labels;
-mod left;
+mod entrants;
+mod goals;
 mod lineup;
 mod machine;
-mod measured;
-mod quick;
+mod page;
+mod plan;
+mod print;
 mod raw;
 mod report;
-mod revision;
 mod rounds;
+mod run;
 mod secrets;
 mod servers;
-mod site;
 mod subjects;
 mod tally;
-mod targets;
-mod timestamp;
-mod usage;
-mod workload;
 mod workloads;
 
 use std::process::ExitCode;
@@ -63,34 +56,24 @@ fn main() -> ExitCode {
 }
 
 fn start(args: Args) -> Outcome<ExitCode> {
-    if let Command::RawRun(options) = args.command {
-        // As the program `lock`, which it is compared with.
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        return runtime.block_on(workloads::raw_run::run(options)).map(|()| ExitCode::SUCCESS);
-    }
-    let runtime = Builder::new_multi_thread().worker_threads(args.threads).enable_all().build()?;
+    // With a second worker, tokio's scheduler would wake it after every third switch between tasks.
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     // Not on the main thread, which is not a worker of the runtime: everything that is measured runs where a server's
     // tasks run.
-    let outcome = runtime.block_on(runtime.spawn(run(args.command)))?;
+    let outcome = runtime.block_on(runtime.spawn(command(args.command)))?;
     // In a workload's other process, a thread may wait for its input for ever.
     runtime.shutdown_background();
     outcome
 }
 
-async fn run(command: Command) -> Outcome<ExitCode> {
+async fn command(command: Command) -> Outcome<ExitCode> {
     match command {
-        Command::Compare(options) => return compare::run(options).await,
-        Command::Page(options) => compare::page(&options),
-        Command::Publish(options) => compare::publish(&options),
-        Command::Quick(options) => quick::run(options).await,
-        Command::Forms(options) => forms::run(options).await,
-        Command::Hold(options) => hold::run(options).await,
+        Command::Run(options) => return run::run(options).await,
+        Command::Page(options) => page::make(&options),
+        Command::Diff(options) => print::diff(&options),
         Command::Argue(options) => argument::run(options).await,
-        Command::Calibrate(options) => calibrate::run(options).await,
-        Command::Measured(options) => measured::run(&options),
-        Command::HandOverSide => workloads::side::run().await,
-        Command::RawRun(options) => workloads::raw_run::run(options).await,
-        Command::PlayClaims => compare::play_claims().await,
+        Command::Side => workloads::side::run().await,
+        Command::PlayClaims => claims::play::run().await,
     }?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,251 +1,482 @@
-//! The output: a table for people, or one JSON object per line for programs. Nothing else goes to standard output.
+//! The report: what `report.json` holds. `bench/README.md` describes it.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
 
+use onelock::{Fencing, Info};
 use serde::{Deserialize, Serialize};
 
-use crate::tally::Tally;
-use crate::targets::Verdict;
+use crate::Outcome;
+use crate::case::Case;
+use crate::goals::Goal;
+use crate::machine::Machine;
+use crate::subjects::Kind;
+use crate::tally::{By, Tally};
+use crate::{claims, goals};
 
-/// The form of the output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
-    /// The first column is so wide.
-    Table {
-        first: usize,
-    },
-    Json,
+/// The version of the schema. A change that an older reader would misread raises it.
+pub(crate) const VERSION: u32 = 2;
+
+/// The file's name in the folder of a run.
+const FILE: &str = "report.json";
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Report {
+    pub(crate) version: u32,
+    pub(crate) began: String,
+    /// How long its steps took, with the starts of their servers, in seconds.
+    pub(crate) took_s: f64,
+    /// Whether every step of the plan was measured, or can't be measured here.
+    pub(crate) complete: bool,
+    pub(crate) quick: bool,
+    pub(crate) machine: Machine,
+    /// The steps: one for each case on each server. Two runs with the same plan are the same run.
+    pub(crate) plan: Vec<String>,
+    /// Those of them that have ended.
+    pub(crate) done: Vec<String>,
+    pub(crate) servers: Vec<Server>,
+    pub(crate) rows: Vec<Row>,
+    /// What became of the cases and scenes that claims need.
+    pub(crate) played: Vec<Played>,
+    pub(crate) claims: Vec<Claim>,
+    /// What the library has to reach.
+    pub(crate) goals: Vec<Goal>,
+    pub(crate) not_run: Vec<NotRun>,
 }
 
-/// One subject at one workload.
+/// A server that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Server {
+    pub(crate) name: String,
+    /// The product and its version, as a server that this program started tells them.
+    pub(crate) product: Option<String>,
+    pub(crate) backend: String,
+    /// Whether it writes to the disk before it acknowledges; `None` if this program doesn't know.
+    pub(crate) durable: Option<bool>,
+    /// What the library's `Info` says of it; `None` if it was not measured.
+    pub(crate) info: Option<Promises>,
+}
+
+/// What the library's `Info` says of a server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Promises {
+    pub(crate) address: String,
+    pub(crate) lease: String,
+    pub(crate) fair: String,
+    pub(crate) wakes: String,
+    /// The assumption under which the token rises, in a word.
+    pub(crate) fencing: String,
+    pub(crate) clock: String,
+    pub(crate) data_loss: String,
+    pub(crate) requests_per_hand_over: u32,
+}
+
+/// One subject at one case on one server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Row {
-    pub(crate) backend: String,
-    pub(crate) workload: String,
-    /// The workload's parameters, by their names.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) parameters: BTreeMap<String, u64>,
+    pub(crate) server: String,
+    /// The workload with its parameters.
+    pub(crate) case: String,
     pub(crate) subject: String,
     pub(crate) per_s: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) p50_us: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) p99_us: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) max_us: Option<f64>,
+    /// How many latencies there are.
+    pub(crate) count: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) errors: u64,
-    /// In most cases to the floor.
-    pub(crate) ratio: Option<f64>,
-    /// The ratio of the p99s to the same subject.
-    pub(crate) p99_ratio: Option<f64>,
-    /// As `ratio`, to `no-token`.
-    pub(crate) token_price: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) first_error: Option<String>,
+    /// Medians of the rounds' ratios to another subject.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ratios: Option<Ratios>,
     /// Further figures, by their names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) figures: BTreeMap<String, f64>,
+    pub(crate) extra: BTreeMap<String, f64>,
+    /// What the library promises there and this subject does not, if it is another library's lock.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) to_reach: Vec<Verdict>,
-    /// Whether all of that is reached; `None` if there is nothing to reach.
-    pub(crate) reached: Option<bool>,
-    /// It may have a secret in it, and is in no file.
-    #[serde(skip)]
-    pub(crate) first_error: Option<String>,
+    pub(crate) lacks: Vec<String>,
 }
 
-impl Format {
-    pub(crate) const TABLE: Format = Format::Table { first: 16 };
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
 
-    /// Returns the same form with room for names that are so wide.
-    pub(crate) fn for_names(self, widest: usize) -> Format {
-        match self {
-            Format::Table { first } => Format::Table { first: first.max(widest) },
-            Format::Json => Format::Json,
-        }
-    }
+/// Medians of the rounds' ratios to another subject of the same rounds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Ratios {
+    /// That other subject.
+    pub(crate) of: String,
+    pub(crate) per_s: Option<f64>,
+    /// The least and the greatest of them: how far they can be relied on.
+    pub(crate) per_s_spread: Option<(f64, f64)>,
+    /// None where the latencies are of different things.
+    pub(crate) p50: Option<f64>,
+    pub(crate) p99: Option<f64>,
+}
 
-    pub(crate) fn head(self) {
-        if let Format::Table { first } = self {
-            println!(
-                "{:<first$} {:<20} {:<16} {:>9} {:>10} {:>10} {:>10} {:>6} {:>6} {:>9} {:>11} to reach",
-                "backend",
-                "workload",
-                "subject",
-                "per s",
-                "p50 us",
-                "p99 us",
-                "max us",
-                "errors",
-                "ratio",
-                "p99 ratio",
-                "token price",
-            );
-        }
-    }
+/// What was not measured, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct NotRun {
+    pub(crate) server: String,
+    /// A case, or `peer redsync`; `None` for the whole server.
+    pub(crate) case: Option<String>,
+    pub(crate) why: String,
+    /// Whether it could have been measured here, and was not because something went wrong.
+    pub(crate) failed: bool,
+}
 
-    pub(crate) fn row(self, row: &Row) {
-        if let Some(error) = &row.first_error {
-            eprintln!("{}, {}: the first error: {error}", row.case(), row.subject);
-        }
-        match self {
-            Format::Table { first } => println!("{}", row.lines(first)),
-            Format::Json => self.object(row),
-        }
-    }
+/// What became of a trial of a claim.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Played {
+    pub(crate) server: String,
+    /// `ours`, or the name of a scheme.
+    pub(crate) subject: String,
+    pub(crate) case: String,
+    pub(crate) outcome: Ended,
+    /// Why it failed, or was not run.
+    pub(crate) why: Option<String>,
+    /// The figures of a scene.
+    pub(crate) figures: BTreeMap<String, f64>,
+}
 
-    /// Prints one line of JSON; nothing in a table.
-    pub(crate) fn object(self, line: &impl Serialize) {
-        if self == Format::Json {
-            println!(
-                "{}",
-                serde_json::to_string(line).expect("its keys are strings, and its numbers finite")
-            );
+/// How a trial has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Ended {
+    Passed,
+    Failed,
+    NotRun,
+    /// A scene was played, and has figures.
+    Measured,
+}
+
+/// A claim, with the verdict on the scheme of the texts and on the library.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Claim {
+    pub(crate) id: String,
+    pub(crate) text: String,
+    /// The scheme that it is about.
+    pub(crate) scheme: String,
+    pub(crate) naive: Judgement,
+    pub(crate) ours: Judgement,
+}
+
+/// A verdict with the evidence for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Judgement {
+    pub(crate) verdict: String,
+    pub(crate) because: String,
+}
+
+impl Promises {
+    pub(crate) fn of(info: &Info) -> Promises {
+        let fencing = match &info.fencing {
+            Fencing::Always => "always",
+            Fencing::WhileDataIsKept { .. } => "while-data-is-kept",
+            Fencing::WhileAMajorityKeepsItsData { .. } => "while-a-majority-keeps-its-data",
+            Fencing::UntilAMajorityLosesItsData { .. } => "until-a-majority-loses-its-data",
+            _ => "other",
+        };
+        Promises {
+            address: info.server.clone(),
+            lease: info.lease.as_str().to_owned(),
+            fair: info.fair.as_str().to_owned(),
+            wakes: info.wakes.as_str().to_owned(),
+            fencing: fencing.to_owned(),
+            clock: info.clock.to_owned(),
+            data_loss: info.data_loss.clone(),
+            requests_per_hand_over: info.requests_per_hand_over,
         }
     }
 }
 
 impl Row {
-    pub(crate) fn of(backend: &str, workload: &str, subject: &str, tally: &Tally) -> Row {
-        let [p50_us, p99_us, max_us] = [50.0, 99.0, 100.0].map(|percentile| tally.percentile(percentile));
+    /// Returns the row of a subject, compared with another one.
+    pub(crate) fn of(
+        server: &str,
+        case: Case,
+        subject: Kind,
+        tally: &Tally,
+        base: Option<(Kind, &Tally)>,
+    ) -> Row {
+        let mut extra: BTreeMap<String, f64> =
+            tally.extra().into_iter().map(|(name, figure)| (name.to_owned(), short(figure))).collect();
+        let shares = [("jain", jain(&tally.grants)), ("slowest_share", slowest_share(&tally.grants))];
+        extra.extend(shares.into_iter().filter_map(|(name, share)| Some((name.to_owned(), short(share?)))));
+        let micros = |percentile| tally.percentile(percentile).map(short);
         Row {
-            backend: backend.to_owned(),
-            workload: workload.to_owned(),
-            subject: subject.to_owned(),
-            per_s: tally.rate(),
-            p50_us,
-            p99_us,
-            max_us,
-            errors: tally.errors(),
-            figures: tally.extra().into_iter().map(|(name, figure)| (name.to_owned(), figure)).collect(),
-            first_error: tally.first_error().map(str::to_owned),
-            ..Row::default()
+            server: server.to_owned(),
+            case: case.to_string(),
+            subject: subject.as_str().to_owned(),
+            per_s: short(tally.rate()),
+            p50_us: micros(50.0),
+            p99_us: micros(99.0),
+            max_us: micros(100.0),
+            count: tally.count(),
+            errors: tally.errors.len() as u64,
+            first_error: tally.errors.first().cloned(),
+            ratios: base.map(|(base, other)| Ratios::of(case, base, tally, other)),
+            extra,
+            lacks: Vec::new(),
         }
-    }
-
-    /// Adds the verdicts on this row.
-    pub(crate) fn judged(self, to_reach: Vec<Verdict>) -> Row {
-        let reached = to_reach.iter().map(|verdict| verdict.reached).reduce(|a, b| a && b);
-        Row { to_reach, reached, ..self }
-    }
-
-    /// Returns the workload with its parameters: `held locks=10000`.
-    pub(crate) fn case(&self) -> String {
-        let parameters = self.parameters.iter().map(|(name, value)| format!(" {name}={value}"));
-        std::iter::once(self.workload.clone()).chain(parameters).collect()
-    }
-
-    /// Returns a line of the table, and a second one if there are further figures.
-    fn lines(&self, first: usize) -> String {
-        let [p50, p99, max] = [self.p50_us, self.p99_us, self.max_us].map(|latency| number(latency, 1));
-        let line = format!(
-            "{:<first$} {:<20} {:<16} {:>9} {p50:>10} {p99:>10} {max:>10} {:>6} {:>6} {:>9} {:>11} {}",
-            self.backend,
-            self.case(),
-            self.subject,
-            rate(self.per_s),
-            self.errors,
-            number(self.ratio, 2),
-            number(self.p99_ratio, 2),
-            number(self.token_price, 2),
-            self.verdict(),
-        );
-        match self.figures.is_empty() {
-            true => line,
-            false => format!("{line}\n{:<first$}   {}", "", self.further()),
-        }
-    }
-
-    /// Returns what is to be reached, with a mark at what is missed.
-    pub(crate) fn verdict(&self) -> String {
-        match &self.to_reach[..] {
-            [] => "-".to_owned(),
-            verdicts => verdicts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
-        }
-    }
-
-    /// Returns the further figures: `bytes per lock 1830, core share 0.031`.
-    fn further(&self) -> String {
-        let figure = |(name, value): (&String, &f64)| format!("{} {}", name.replace('_', " "), short(*value));
-        self.figures.iter().map(figure).collect::<Vec<_>>().join(", ")
     }
 }
 
-/// Formats a rate: a low one gets a decimal.
-pub(crate) fn rate(rate: f64) -> String {
-    if rate < 100.0 { format!("{rate:.1}") } else { format!("{rate:.0}") }
-}
-
-pub(crate) fn number(value: Option<f64>, digits: usize) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
-}
-
-/// Formats a figure of any size with about three digits.
-pub(crate) fn short(value: f64) -> String {
-    match value.abs() {
-        ..1.0 => format!("{value:.3}"),
-        ..100.0 => format!("{value:.1}"),
-        _ => format!("{value:.0}"),
+impl Ratios {
+    fn of(case: Case, base: Kind, own: &Tally, other: &Tally) -> Ratios {
+        // The latency of a contender is its wait for others; that of a hand-over is not.
+        let are_alike = !matches!(case, Case::OneName { .. });
+        let latency = |by| own.ratio(other, by).filter(|_| are_alike).map(short);
+        Ratios {
+            of: base.as_str().to_owned(),
+            per_s: own.ratio(other, By::Rate).map(short),
+            per_s_spread: own.spread(other, By::Rate).map(|(least, most)| (short(least), short(most))),
+            p50: latency(By::P50),
+            p99: latency(By::P99),
+        }
     }
+}
+
+/// Rounds a figure to four digits: no machine repeats the fifth.
+fn short(figure: f64) -> f64 {
+    format!("{figure:.3e}").parse().ok().filter(|short: &f64| short.is_finite()).unwrap_or(0.0)
+}
+
+/// With fewer grants for each contender, one grant more or less would decide.
+const FEWEST: u64 = 10;
+
+/// Returns Jain's index of the contenders' counts: 1 if all are equal, 1/n if one of n has everything.
+fn jain(grants: &[u64]) -> Option<f64> {
+    let sum: f64 = grants.iter().map(|count| *count as f64).sum();
+    let squares: f64 = grants.iter().map(|count| (*count as f64).powi(2)).sum();
+    is_enough(grants).then(|| sum * sum / (grants.len() as f64 * squares))
+}
+
+/// Returns the least count as a share of the mean.
+fn slowest_share(grants: &[u64]) -> Option<f64> {
+    let least = *grants.iter().min()?;
+    is_enough(grants).then(|| least as f64 * grants.len() as f64 / grants.iter().sum::<u64>() as f64)
+}
+
+fn is_enough(grants: &[u64]) -> bool {
+    let sum: u64 = grants.iter().sum();
+    sum > 0 && sum >= FEWEST * grants.len() as u64
+}
+
+impl Report {
+    /// Begins the report of a run.
+    pub(crate) fn begin(plan: Vec<String>, quick: bool, machine: Machine) -> Report {
+        Report {
+            version: VERSION,
+            began: now(),
+            took_s: 0.0,
+            complete: false,
+            quick,
+            machine,
+            plan,
+            done: Vec::new(),
+            servers: Vec::new(),
+            rows: Vec::new(),
+            played: Vec::new(),
+            claims: Vec::new(),
+            goals: Vec::new(),
+            not_run: Vec::new(),
+        }
+    }
+
+    /// Continues the run of which the folder has a report, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// If that is another run: its figures could not be compared with those of this one.
+    pub(crate) fn continued(self, folder: &Path) -> Outcome<Report> {
+        if !folder.join(FILE).exists() {
+            return Ok(self);
+        }
+        let mut earlier = Report::read(folder)?;
+        if earlier.machine.fixed != self.machine.fixed || earlier.plan != self.plan {
+            let what = if earlier.plan == self.plan { "machine or build" } else { "plan" };
+            let folder = folder.display();
+            return Err(
+                format!("{folder} holds a run with another {what}: name another folder with --out").into()
+            );
+        }
+        // What failed is tried again.
+        let failed: Vec<NotRun> = earlier.not_run.extract_if(.., |not| not.failed).collect();
+        let is_again = |key: &String| failed.iter().any(|not| not.is_of(key));
+        earlier.done.retain(|key| !is_again(key));
+        Ok(earlier)
+    }
+
+    /// Judges the claims and the goals by the figures.
+    pub(crate) fn judge(&mut self) {
+        self.claims = claims::judge(self);
+        self.goals = goals::judge(self);
+    }
+
+    /// Reads the `report.json` of the folder.
+    pub(crate) fn read(folder: &Path) -> Outcome<Report> {
+        #[derive(Deserialize)]
+        struct Schema {
+            version: u32,
+        }
+        let file = folder.join(FILE);
+        let of_file = |e: &dyn std::fmt::Display| format!("{}: {e}", file.display());
+        let text = fs::read(&file).map_err(|e| of_file(&e))?;
+        // Another version may have other fields.
+        let schema: Schema = serde_json::from_slice(&text).map_err(|e| of_file(&e))?;
+        if schema.version != VERSION {
+            return Err(of_file(&format!("its schema has version {}, not {VERSION}", schema.version)).into());
+        }
+        Ok(serde_json::from_slice(&text).map_err(|e| of_file(&e))?)
+    }
+
+    /// Writes `report.json` into the folder. A reader never sees half of it.
+    pub(crate) fn write(&self, folder: &Path) -> Outcome<()> {
+        // A line for each row. Within a text, a quotation mark has a backslash.
+        let text = serde_json::to_string(self)?.replace(r#"},{""#, "},\n{\"");
+        write(folder, FILE, &text)
+    }
+
+    /// Returns the servers that were measured.
+    pub(crate) fn measured(&self) -> impl Iterator<Item = (&Server, &Promises)> {
+        self.servers.iter().filter_map(|server| Some((server, server.info.as_ref()?)))
+    }
+
+    /// Returns the row of a subject. The error says why there is none.
+    pub(crate) fn row(&self, server: &str, case: Case, subject: Kind) -> Result<&Row, String> {
+        let text = case.to_string();
+        let is_it = |row: &&Row| row.server == server && row.case == text && row.subject == subject.as_str();
+        let why = || {
+            let not = self.not_run.iter().find(|not| not.server == server && not.is_about(&text));
+            not.map_or_else(|| "this run has no figures of it".to_owned(), |not| not.why.clone())
+        };
+        self.rows.iter().find(is_it).ok_or_else(why)
+    }
+
+    /// Returns a figure of the library, if there is one.
+    pub(crate) fn ours(&self, server: &str, case: Case, figure: fn(&Row) -> Option<f64>) -> Option<f64> {
+        figure(self.row(server, case, Kind::Ours).ok()?)
+    }
+}
+
+impl NotRun {
+    fn is_about(&self, case: &str) -> bool {
+        self.case.as_deref().is_none_or(|own| own == case)
+    }
+
+    /// Whether it is about this step.
+    fn is_of(&self, key: &str) -> bool {
+        key.split_once(": ").is_some_and(|(server, case)| server == self.server && self.is_about(case))
+    }
+}
+
+/// Writes a file of this name into a folder. A reader never sees half of it.
+pub(crate) fn write(folder: &Path, name: &str, text: &str) -> Outcome<()> {
+    let unfinished = folder.join(format!("{name}.new"));
+    fs::write(&unfinished, text)?;
+    Ok(fs::rename(unfinished, folder.join(name))?)
+}
+
+/// Returns the time by the system's clock, to a second: `2026-03-01T12:00:00Z`.
+fn now() -> String {
+    let now = mongodb::bson::DateTime::from_system_time(std::time::SystemTime::now());
+    let whole = Duration::from_millis(now.timestamp_millis().unsigned_abs()).as_secs() * 1_000;
+    let whole = mongodb::bson::DateTime::from_millis(whole.cast_signed());
+    whole.try_to_rfc3339_string().unwrap_or_default()
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
+pub(crate) mod tests {
     use super::*;
     use crate::tally::Slice;
-    use crate::targets::Bound;
 
-    fn row() -> Row {
+    /// A report with figures that were made up, which the tests of this crate share.
+    pub(crate) fn sample() -> Report {
+        serde_json::from_str(include_str!("../tests/sample/report.json")).unwrap()
+    }
+
+    fn tally(latency: u64, rate: f64) -> Tally {
         let mut tally = Tally::default();
-        let extra = vec![("bytes_per_lock", 1_830.4)];
-        let errors = vec!["no".to_owned(); 2];
-        tally.add(Slice { latencies: vec![1_500], errors, rate: 3.0, extra, ..Slice::default() });
-        Row { ratio: Some(0.5), ..Row::of("redis", "w", "s", &tally) }
-    }
-
-    fn verdict(reached: bool) -> Verdict {
-        Verdict { figure: "ratio".to_owned(), bound: Bound::AtLeast(0.5), reached }
+        let extra = vec![("requests_per_hand_over", 2.0)];
+        tally.add(Slice {
+            latencies: vec![latency; 4],
+            rate,
+            grants: vec![10, 30],
+            extra,
+            ..Slice::default()
+        });
+        tally
     }
 
     #[test]
-    fn an_object_has_null_where_there_is_nothing() {
-        let object = serde_json::to_value(row()).unwrap();
+    fn a_row_has_its_ratios_and_its_shares() {
+        let (own, other) = (tally(2_000, 50.0), tally(1_000, 100.0));
+        let row = |case| Row::of("redis", case, Kind::Ours, &own, Some((Kind::Baseline, &other)));
+        let ratios = row(Case::HandOver).ratios.unwrap();
+        assert_eq!((ratios.per_s, ratios.p50, ratios.p99), (Some(0.5), Some(2.0), Some(2.0)));
+        let contended = row(Case::OneName { contenders: 2, processes: 2 });
+        assert_eq!(contended.ratios.unwrap().p50, None, "these are latencies of different things");
         assert_eq!(
-            (&object["p50_us"], &object["errors"], &object["ratio"], &object["figures"]),
-            (&json!(1.5), &json!(2), &json!(0.5), &json!({"bytes_per_lock": 1830.4}))
-        );
-        assert_eq!((&object["token_price"], &object["reached"]), (&Value::Null, &Value::Null));
-        assert!(object.get("first_error").is_none(), "it may have a secret in it");
-        let nothing = Row::of("redis", "w", "s", &Tally::default());
-        assert_eq!(serde_json::to_value(nothing).unwrap()["p50_us"], Value::Null);
-    }
-
-    #[test]
-    fn a_row_is_read_as_it_was_written() {
-        let parameters = BTreeMap::from([("locks".to_owned(), 100)]);
-        let row = Row { parameters, first_error: None, ..row().judged(vec![verdict(true)]) };
-        let text = serde_json::to_string(&row).unwrap();
-        assert_eq!(serde_json::from_str::<Row>(&text).unwrap(), row);
-        assert_eq!(row.case(), "w locks=100");
-    }
-
-    #[test]
-    fn a_row_is_reached_if_all_of_it_is() {
-        let reached =
-            |verdicts: &[bool]| row().judged(verdicts.iter().map(|&v| verdict(v)).collect()).reached;
-        assert_eq!(
-            (reached(&[true, true]), reached(&[true, false]), reached(&[])),
-            (Some(true), Some(false), None)
+            (contended.extra["jain"], contended.extra["slowest_share"], contended.count),
+            (0.8, 0.5, 4)
         );
     }
 
     #[test]
-    fn a_table_shows_what_is_missed_and_the_further_figures() {
-        let lines = row().judged(vec![verdict(true), verdict(false)]).lines(10);
-        let [line, further] = lines.lines().collect::<Vec<_>>()[..] else { panic!("{lines}") };
-        assert!(line.ends_with(" >= 0.5, ! >= 0.5"), "{line}");
-        assert_eq!(further.trim(), "bytes per lock 1830");
+    fn figures_have_four_digits() {
+        assert_eq!([123_456.0, 0.012_345_6, -9.999_96, 0.0].map(short), [123_500.0, 0.012_35, -10.0, 0.0]);
     }
 
     #[test]
-    fn a_figure_is_short_whatever_its_size() {
-        assert_eq!([0.0312, -1.25, 1_830.4].map(short), ["0.031", "-1.2", "1830"]);
+    fn too_few_grants_have_no_share() {
+        assert_eq!((jain(&[9, 10]), slowest_share(&[0, 0]), jain(&[])), (None, None, None));
+        assert_eq!((jain(&[0, 90, 0, 0]), slowest_share(&[70, 70])), (Some(0.25), Some(1.0)));
+    }
+
+    #[test]
+    fn a_report_is_read_as_it_was_written() {
+        let (folder, report) = (tempfile::tempdir().unwrap(), sample());
+        report.write(folder.path()).unwrap();
+        assert_eq!(Report::read(folder.path()).unwrap(), report);
+        fs::write(folder.path().join(FILE), r#"{"version": 1}"#).unwrap();
+        assert!(Report::read(folder.path()).unwrap_err().to_string().contains("version 1, not 2"));
+    }
+
+    #[test]
+    fn only_the_same_run_is_continued() {
+        let folder = tempfile::tempdir().unwrap();
+        let begin = |plan: &[&str]| {
+            let plan = plan.iter().map(|&step| step.to_owned()).collect();
+            Report::begin(plan, true, Machine::this())
+        };
+        let mut first = begin(&["a: x", "a: y", "b: x"]).continued(folder.path()).unwrap();
+        first.done = vec!["a: x".to_owned(), "a: y".to_owned()];
+        let (server, why) = ("a".to_owned(), "it was gone".to_owned());
+        first.not_run = vec![NotRun { server, case: Some("y".to_owned()), why, failed: true }];
+        first.write(folder.path()).unwrap();
+        let second = begin(&["a: x", "a: y", "b: x"]).continued(folder.path()).unwrap();
+        assert_eq!(
+            (second.done, second.not_run),
+            (vec!["a: x".to_owned()], vec![]),
+            "what failed is tried again"
+        );
+        assert!(begin(&["a: x"]).continued(folder.path()).unwrap_err().to_string().contains("another plan"));
+    }
+
+    #[test]
+    fn a_figure_that_is_missing_has_its_reason() {
+        let report = sample();
+        let why = |server, case| report.row(server, case, Kind::Ours).unwrap_err();
+        assert!(report.ours("redis", Case::OwnNames { tasks: 1 }, |row| row.p50_us).is_some());
+        assert_eq!(why("redis", Case::Held { locks: 10_000 }), "--quick leaves it out");
+        assert_eq!(why("zookeeper", Case::HandOver), "there is no ZooKeeper on this machine");
     }
 }

@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
-
 /// The results of one subject in one round.
 #[derive(Debug, Default)]
 pub(crate) struct Slice {
@@ -13,8 +11,6 @@ pub(crate) struct Slice {
     pub(crate) errors: Vec<String>,
     /// How much was done within the slice, per second.
     pub(crate) rate: f64,
-    /// The ratio, where the subject is compared with something other than another subject.
-    pub(crate) ratio: Option<f64>,
     /// How many acquisitions each contender was granted within the slice, always in the same order.
     pub(crate) grants: Vec<u64>,
     /// Further figures, by their names in the report.
@@ -25,36 +21,26 @@ impl Slice {
     pub(crate) fn record(&mut self, latency: Duration) {
         self.latencies.push(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
     }
-
-    /// Returns the latency that this share of all don't exceed, in nanoseconds; `None` if nothing succeeded.
-    fn quantile(&mut self, share: f64) -> Option<f64> {
-        let last = self.latencies.len().checked_sub(1)?;
-        let rank = (last as f64 * share) as usize;
-        let (_, latency, _) = self.latencies.select_nth_unstable(rank);
-        Some(*latency as f64)
-    }
 }
 
 /// The results of one subject in all rounds.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Tally {
-    latencies: Histogram<u64>,
-    errors: u64,
-    first_error: Option<String>,
+    latencies: Vec<u64>,
+    pub(crate) errors: Vec<String>,
     rounds: Vec<Round>,
-    /// How many acquisitions each contender was granted, over all rounds.
-    grants: Vec<u64>,
+    /// How many acquisitions each contender was granted, over all rounds; empty where they were not counted.
+    pub(crate) grants: Vec<u64>,
     extra: BTreeMap<&'static str, Vec<f64>>,
 }
 
 /// The figures of one round.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Round {
-    pub(crate) rate: f64,
+struct Round {
+    rate: f64,
     /// In nanoseconds, as the next.
-    pub(crate) p50: Option<f64>,
-    pub(crate) p99: Option<f64>,
-    ratio: Option<f64>,
+    p50: Option<f64>,
+    p99: Option<f64>,
 }
 
 /// The figure by which two subjects are compared.
@@ -76,49 +62,19 @@ impl Round {
     }
 }
 
-impl Default for Tally {
-    fn default() -> Tally {
-        let latencies =
-            Histogram::new_with_bounds(1, LONGEST, 3).expect("1 ns to a minute, three digits: valid bounds");
-        Tally {
-            latencies,
-            errors: 0,
-            first_error: None,
-            rounds: Vec::new(),
-            grants: Vec::new(),
-            extra: BTreeMap::new(),
-        }
-    }
-}
-
-/// A longer latency is recorded as this one, in nanoseconds.
-const LONGEST: u64 = 60_000_000_000;
-
 impl Tally {
     pub(crate) fn add(&mut self, mut slice: Slice) {
-        for latency in &slice.latencies {
-            self.latencies.saturating_record((*latency).max(1));
-        }
-        self.errors += slice.errors.len() as u64;
-        let (p50, p99) = (slice.quantile(0.5), slice.quantile(0.99));
-        self.rounds.push(Round { rate: slice.rate, p50, p99, ratio: slice.ratio });
+        let [p50, p99] = [0.5, 0.99].map(|share| quantile(&mut slice.latencies, share));
+        self.rounds.push(Round { rate: slice.rate, p50, p99 });
+        self.latencies.extend(slice.latencies);
+        self.errors.extend(slice.errors);
         self.grants.resize(self.grants.len().max(slice.grants.len()), 0);
         for (all, granted) in self.grants.iter_mut().zip(&slice.grants) {
             *all += granted;
         }
-        for (name, figure) in &slice.extra {
-            self.extra.entry(name).or_default().push(*figure);
+        for (name, figure) in slice.extra {
+            self.extra.entry(name).or_default().push(figure);
         }
-        self.first_error = self.first_error.take().or(slice.errors.into_iter().next());
-    }
-
-    pub(crate) fn errors(&self) -> u64 {
-        self.errors
-    }
-
-    /// Returns the text of the first error.
-    pub(crate) fn first_error(&self) -> Option<&str> {
-        self.first_error.as_deref()
     }
 
     /// Returns the median of the rounds' rates.
@@ -128,12 +84,12 @@ impl Tally {
 
     /// Returns a percentile of the latencies of all rounds together, in microseconds; `None` if nothing succeeded.
     pub(crate) fn percentile(&self, percentile: f64) -> Option<f64> {
-        (!self.latencies.is_empty()).then(|| self.latencies.value_at_percentile(percentile) as f64 / 1e3)
+        quantile(&mut self.latencies.clone(), percentile / 100.0).map(|nanos| nanos / 1e3)
     }
 
-    /// Returns the median of the ratios that the rounds have by themselves.
-    pub(crate) fn own_ratio(&self) -> Option<f64> {
-        median(self.rounds.iter().filter_map(|round| round.ratio).collect())
+    /// Returns how many latencies there are.
+    pub(crate) fn count(&self) -> u64 {
+        self.latencies.len() as u64
     }
 
     /// Returns the median of the rounds' ratios of this to `other`.
@@ -153,34 +109,21 @@ impl Tally {
         self.rounds.iter().zip(&other.rounds).filter_map(|(a, b)| a.ratio_to(b, by)).collect()
     }
 
-    pub(crate) fn rounds(&self) -> &[Round] {
-        &self.rounds
-    }
-
-    /// Returns how many acquisitions each contender was granted; empty where they were not counted.
-    pub(crate) fn grants(&self) -> &[u64] {
-        &self.grants
-    }
-
     /// Returns the median of each further figure.
     pub(crate) fn extra(&self) -> BTreeMap<&'static str, f64> {
         let medians = self.extra.iter().map(|(name, figures)| (*name, median(figures.clone())));
         medians.filter_map(|(name, median)| Some((name, median?))).collect()
     }
-
-    /// Returns how many latencies lie in each bucket: its upper bound in nanoseconds, which is about a quarter above
-    /// the one before it, and the count. Empty buckets are left out.
-    pub(crate) fn buckets(&self) -> Vec<(u64, u64)> {
-        let buckets = self.latencies.iter_log(FIRST_BUCKET, BUCKET_GROWTH);
-        let counted = buckets.map(|bucket| (bucket.value_iterated_to(), bucket.count_since_last_iteration()));
-        counted.filter(|(_, count)| *count > 0).collect()
-    }
 }
 
-/// The upper bound of the first bucket, in nanoseconds.
-const FIRST_BUCKET: u64 = 1_000;
-const BUCKET_GROWTH: f64 = 1.25;
+/// Returns the latency that this share of all don't exceed; `None` if there is none.
+fn quantile(latencies: &mut [u64], share: f64) -> Option<f64> {
+    let last = latencies.len().checked_sub(1)?;
+    let (_, latency, _) = latencies.select_nth_unstable((last as f64 * share) as usize);
+    Some(*latency as f64)
+}
 
+/// Returns the median.
 pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let upper = *values.get(values.len() / 2)?;
@@ -211,7 +154,7 @@ mod tests {
         let a = tally(&[(2_000, 50.0), (4_000, 25.0), (90_000, 1.0)]);
         let b = tally(&[(1_000, 100.0), (2_000, 50.0), (1_000, 100.0)]);
         assert_eq!((a.ratio(&b, By::P50), a.ratio(&b, By::Rate)), (Some(2.0), Some(0.5)));
-        assert_eq!((a.errors(), b.rate(), b.percentile(50.0)), (3, 100.0, Some(1.0)));
+        assert_eq!((a.errors.len(), b.rate(), b.percentile(50.0)), (3, 100.0, Some(1.0)));
     }
 
     #[test]
@@ -240,19 +183,7 @@ mod tests {
         for (grants, figure) in [(vec![1, 2], 5.0), (vec![3, 0], 7.0), (vec![0, 1], 6.0)] {
             tally.add(Slice { grants, extra: vec![("figure", figure)], ..Slice::default() });
         }
-        assert_eq!((tally.grants(), tally.extra()["figure"]), (&[4, 3][..], 6.0));
-    }
-
-    #[test]
-    fn buckets_hold_every_latency() {
-        let mut tally = Tally::default();
-        tally.add(Slice { latencies: vec![500, 1_500, 1_000_000, 1_000_000], ..Slice::default() });
-        let buckets = tally.buckets();
-        assert_eq!(buckets.iter().map(|(_, count)| count).sum::<u64>(), 4);
-        assert!(
-            buckets.last().is_some_and(|(bound, count)| *bound >= 1_000_000 && *count == 2),
-            "{buckets:?}"
-        );
+        assert_eq!((&tally.grants[..], tally.extra()["figure"]), (&[4, 3][..], 6.0));
     }
 
     #[test]

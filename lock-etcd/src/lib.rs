@@ -31,8 +31,6 @@ mod cluster;
 mod driver;
 mod errors;
 mod feed;
-#[doc(hidden)]
-pub mod floor;
 mod foreign;
 mod heartbeat;
 mod info;

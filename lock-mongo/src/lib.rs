@@ -31,8 +31,6 @@ mod driver;
 mod errors;
 mod feed;
 mod fence;
-#[doc(hidden)]
-pub mod floor;
 mod link;
 mod listening;
 mod primary;

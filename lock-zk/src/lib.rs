@@ -31,8 +31,6 @@ mod directory;
 mod driver;
 mod ensemble;
 mod errors;
-#[doc(hidden)]
-pub mod floor;
 mod heartbeat;
 mod info;
 mod kind;

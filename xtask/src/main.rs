@@ -55,7 +55,7 @@ Commands:
   servers [--yes]
                  Install the servers that are missing, build the drivers, and do nothing else.
   peers [--yes]  Build the drivers of other libraries' locks in other languages, which only
-                 `lock-bench compare --peers` measures, after asking; with --yes without asking.
+                 `lock-bench run --peers` measures, after asking; with --yes without asking.
   ci             Check formatting, lints, documentation, the public API and every feature by itself.
   api [--write]  Compare the public API of the libraries with the listings in docs/public-api. With
                  --write make the listings anew.

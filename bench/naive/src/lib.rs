@@ -11,7 +11,6 @@
 mod driver;
 mod fair_queue;
 mod find_and_modify;
-pub mod harness;
 mod redis_server;
 mod redlock;
 mod set_nx_ex;
@@ -58,19 +57,6 @@ impl Scheme {
             Scheme::SetNxEx => set_nx_ex::NAME,
             Scheme::Redlock => redlock::NAME,
             Scheme::FairQueue => fair_queue::NAME,
-        }
-    }
-
-    /// Returns the claims of `docs/claims.md` that are its flaws, as the texts say them. T21 is one of a scheme
-    /// without a watchdog.
-    pub fn flaws(self) -> &'static [&'static str] {
-        match self {
-            Scheme::UniqueIndex => &["T1", "T2", "T3", "T20"],
-            Scheme::FindAndModify => &["T5", "T20"],
-            Scheme::Setnx => &["T8", "T9", "T10", "T20", "T21"],
-            Scheme::SetNxEx => &["T12", "T20", "T21"],
-            Scheme::Redlock => &["T16", "T17", "T20", "T25", "T26"],
-            Scheme::FairQueue => &["T14", "T19", "T20"],
         }
     }
 

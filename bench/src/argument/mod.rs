@@ -1,8 +1,7 @@
 //! The documents' argument about Redlock on five real servers: what goes wrong, and what harm it does to the algorithm
 //! as Redis' manual describes it and to the library.
 
-mod plain;
-mod scene;
+pub(crate) mod scene;
 mod stories;
 
 use std::collections::BTreeMap;

@@ -3,10 +3,9 @@
 use std::time::{Duration, Instant};
 
 use lock_core::{Client, Fence, Guard, Options};
-use lock_test_servers::{Clock, Owned, Persistence, Redis, Settings};
-use onelock::Ending;
+use lock_naive::Scheme;
+use lock_test_servers::{Clock, Owned, Persistence, Redis, RedisAdmin, Settings};
 
-use super::plain::{Lease, Plain};
 use crate::Outcome;
 
 /// What the clients use.
@@ -42,7 +41,7 @@ pub(super) struct RoundResult {
 
 pub(super) const TTL: Duration = Duration::from_millis(1200);
 /// How long a node that may have forgotten locks has no vote: the longest ttl.
-pub(super) const MAX_TTL: Duration = Duration::from_millis(2000);
+const MAX_TTL: Duration = Duration::from_millis(2000);
 const PATIENCE: Duration = Duration::from_millis(400);
 /// How long a client tries: until every lease and every quarantine has ended.
 const TRIES: Duration = Duration::from_millis(5000);
@@ -52,21 +51,10 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 pub(super) struct Scene {
     pub(super) servers: Vec<Owned>,
     /// The replica of the third server, where that has one.
-    pub(super) replica: Option<Owned>,
-    /// The resource's check of tokens, where there are any.
-    pub(super) fence: Fence,
-}
-
-/// One client's connections.
-pub(super) enum LockClient {
-    AsWritten(Plain),
-    Ours(Client),
-}
-
-/// A lock that was granted.
-pub(super) enum Held {
-    AsWritten(Lease),
-    Ours(Guard),
+    replica: Option<Owned>,
+    /// The resource's check of tokens. Those of the algorithm as written are all equal, which it takes.
+    fence: Fence,
+    algorithm: Algorithm,
 }
 
 /// Whether a write was taken.
@@ -76,34 +64,27 @@ pub(super) enum Write {
     Refused,
 }
 
+async fn start(settings: Settings, count: usize) -> Outcome<Vec<Owned>> {
+    let starting = move || (0..count).map(|_| Owned::start(&Redis, &settings)).collect::<Result<Vec<_>, _>>();
+    Ok(tokio::task::spawn_blocking(starting).await?.map_err(|absence| absence.to_string())?)
+}
+
 impl Scene {
-    pub(super) async fn set(clock: Clock) -> Outcome<Scene> {
+    pub(super) async fn set(clock: Clock, algorithm: Algorithm) -> Outcome<Scene> {
         let settings = Settings { persistence: Persistence::None, clock, ..Settings::default() };
-        let starting = tokio::task::spawn_blocking(move || {
-            (0..5).map(|_| Owned::start(&Redis, &settings)).collect::<Result<Vec<_>, _>>()
-        });
-        let servers = starting.await?.map_err(|absence| absence.to_string())?;
-        let scene = Scene { servers, replica: None, fence: Fence::new() };
-        onelock::connect(&scene.url()).await?.init().await?;
+        let scene =
+            Scene { servers: start(settings, 5).await?, replica: None, fence: Fence::new(), algorithm };
+        if algorithm == Algorithm::Ours {
+            scene.connect().await?.init().await?;
+        }
         Ok(scene)
     }
 
     /// Gives the third server a replica, which copies its data and is then cut off from it.
     pub(super) async fn replicate(&mut self) -> Outcome<()> {
         let settings = Settings { persistence: Persistence::None, ..Settings::default() };
-        let starting = tokio::task::spawn_blocking(move || Owned::start(&Redis, &settings));
-        let replica = starting.await?.map_err(|absence| absence.to_string())?;
-        let mut connection = redis::Client::open(replica.url())?.get_multiplexed_async_connection().await?;
-        let mut follow = redis::cmd("REPLICAOF");
-        follow.arg("127.0.0.1").arg(self.servers[2].port()).exec_async(&mut connection).await?;
-        loop {
-            let info: String = redis::cmd("INFO").arg("replication").query_async(&mut connection).await?;
-            if info.contains("master_link_status:up") {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        redis::cmd("REPLICAOF").arg("NO").arg("ONE").exec_async(&mut connection).await?;
+        let replica = start(settings, 1).await?.remove(0);
+        follow_for_a_moment(&self.servers[2], &replica).await?;
         self.replica = Some(replica);
         Ok(())
     }
@@ -114,95 +95,65 @@ impl Scene {
         Ok(())
     }
 
-    pub(super) fn urls(&self) -> Vec<String> {
-        self.servers.iter().map(|server| server.url().to_owned()).collect()
-    }
-
-    fn url(&self) -> String {
-        let hosts: Vec<String> =
-            self.urls().iter().map(|url| url.trim_start_matches("redis://").to_owned()).collect();
-        format!("redlock://{}/?max_ttl={}ms", hosts.join(","), MAX_TTL.as_millis())
-    }
-
-    pub(super) async fn lock_client(&self, algorithm: Algorithm) -> Outcome<LockClient> {
-        Ok(match algorithm {
-            Algorithm::AsWritten => LockClient::AsWritten(Plain::of(&self.urls())?),
-            Algorithm::Ours => LockClient::Ours(self.connect().await?),
-        })
-    }
-
-    async fn connect(&self) -> Outcome<Client> {
-        let ends = Instant::now() + TRIES;
-        let options = Options::default().patience(PATIENCE);
+    pub(super) async fn connect(&self) -> Outcome<Client> {
+        let hosts: Vec<String> = self.servers.iter().map(Owned::address).collect();
+        let url = format!("redlock://{}/?max_ttl={}ms", hosts.join(","), MAX_TTL.as_millis());
+        let (ends, options) = (Instant::now() + TRIES, Options::default().patience(PATIENCE));
         loop {
-            match onelock::connect_with(&self.url(), options.clone()).await {
-                Err(e) if e.is_transient() && Instant::now() < ends => {}
+            let connected = match self.algorithm {
+                Algorithm::AsWritten => Scheme::Redlock.connect(&url, options.clone()).await,
+                Algorithm::Ours => onelock::connect_with(&url, options.clone()).await,
+            };
+            match connected {
+                Err(e) if e.is_transient() && Instant::now() < ends => {
+                    tokio::time::sleep(BETWEEN_TRIES).await;
+                }
                 outcome => return Ok(outcome?),
             }
-            tokio::time::sleep(BETWEEN_TRIES).await;
         }
     }
 
-    /// Writes once: to a service that checks tokens, or to one that can't because there are none.
-    pub(super) fn write(&self, held: &Held) -> Write {
-        match held {
-            Held::AsWritten(_) => Write::Taken,
-            Held::Ours(guard) => match self.fence.accept(guard.token()) {
-                Ok(()) => Write::Taken,
-                Err(_) => Write::Refused,
-            },
+    /// Writes once, with the token of this lock.
+    pub(super) fn write(&self, guard: &Guard) -> Write {
+        match self.fence.accept(guard.token()) {
+            Ok(()) => Write::Taken,
+            Err(_) => Write::Refused,
         }
     }
 }
 
-impl LockClient {
-    /// Tries once, for one ttl without renewals: the algorithm as described has none.
-    pub(super) async fn try_acquire(&mut self) -> Outcome<Option<Held>> {
-        match self {
-            LockClient::AsWritten(plain) => Ok(plain.acquire("story", TTL).await?.map(Held::AsWritten)),
-            LockClient::Ours(client) => {
-                let lock = client.lock("story").ttl(TTL).fixed_lease().build()?;
-                match lock.try_acquire().await {
-                    Ok(guard) => Ok(guard.map(Held::Ours)),
-                    // Too few servers have a vote.
-                    Err(e) if e.is_transient() => Ok(None),
-                    Err(e) => Err(e.into()),
-                }
-            }
+/// Lets a replica copy the data of its primary, and cuts it off.
+pub(crate) async fn follow_for_a_moment(primary: &Owned, replica: &Owned) -> Outcome<()> {
+    let mut admin = RedisAdmin::of(replica.url()).await;
+    let mut follow = redis::cmd("REPLICAOF");
+    follow.arg("127.0.0.1").arg(primary.port()).exec_async(admin.connection()).await?;
+    loop {
+        let info: String = redis::cmd("INFO").arg("replication").query_async(admin.connection()).await?;
+        if info.contains("master_link_status:up") {
+            break;
         }
+        tokio::time::sleep(BETWEEN_TRIES).await;
     }
+    Ok(redis::cmd("REPLICAOF").arg("NO").arg("ONE").exec_async(admin.connection()).await?)
+}
 
-    /// Tries again and again. Returns `None` if it was granted nothing within `TRIES`.
-    pub(super) async fn acquire(&mut self) -> Outcome<Option<Held>> {
-        let ends = Instant::now() + TRIES;
-        while Instant::now() < ends {
-            if let Some(held) = self.try_acquire().await? {
-                return Ok(Some(held));
-            }
-            tokio::time::sleep(BETWEEN_TRIES).await;
-        }
-        Ok(None)
-    }
-
-    pub(super) async fn release(&self, held: Held) -> Outcome<()> {
-        match (self, held) {
-            (LockClient::AsWritten(plain), Held::AsWritten(lease)) => plain.release(&lease).await,
-            (_, Held::Ours(guard)) => match guard.release().await {
-                Ending::Released | Ending::Expired => {}
-            },
-            (LockClient::Ours(_), Held::AsWritten(_)) => {
-                return Err("this lease belongs to another client".into());
-            }
-        }
-        Ok(())
+/// Tries once, for one ttl without renewals: the algorithm as described has none.
+pub(super) async fn try_acquire(client: &Client) -> Outcome<Option<Guard>> {
+    match client.lock("story").ttl(TTL).fixed_lease().build()?.try_acquire().await {
+        // Too few servers have a vote.
+        Err(e) if e.is_transient() => Ok(None),
+        outcome => Ok(outcome?),
     }
 }
 
-impl Held {
-    pub(super) fn is_held(&self) -> bool {
-        match self {
-            Held::AsWritten(lease) => lease.is_held(),
-            Held::Ours(guard) => guard.is_held(),
+/// Tries again and again. Returns `None` if it was granted nothing in time.
+pub(super) async fn acquire(client: &Client) -> Outcome<Option<Guard>> {
+    let ends = Instant::now() + TRIES;
+    while Instant::now() < ends {
+        if let Some(guard) = try_acquire(client).await? {
+            return Ok(Some(guard));
         }
+        tokio::time::sleep(BETWEEN_TRIES).await;
     }
+    Ok(None)
 }

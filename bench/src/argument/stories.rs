@@ -3,7 +3,7 @@
 use lock_conformance::{Data, Step};
 use lock_test_servers::{Clock, Owned};
 
-use super::scene::{Algorithm, RoundResult, Scene, TTL, Write};
+use super::scene::{Algorithm, RoundResult, Scene, TTL, Write, acquire, try_acquire};
 use crate::Outcome;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,17 +38,17 @@ impl Story {
     /// write.
     pub(super) async fn play(self, algorithm: Algorithm) -> Outcome<RoundResult> {
         let clock = if matches!(self, Story::Clocks(_)) { Clock::Own } else { Clock::Machines };
-        let mut scene = Scene::set(clock).await?;
+        let mut scene = Scene::set(clock, algorithm).await?;
         self.before(&mut scene).await?;
-        let mut one = scene.lock_client(algorithm).await?;
-        let Some(first) = one.try_acquire().await? else {
+        let one = scene.connect().await?;
+        let Some(first) = try_acquire(&one).await? else {
             // Too few servers have a vote.
             return Ok(RoundResult::default());
         };
         let looked = first.is_held();
         self.goes_wrong(&mut scene).await?;
-        let mut other = scene.lock_client(algorithm).await?;
-        let second = other.acquire().await?.ok_or("the second client was granted nothing in time")?;
+        let other = scene.connect().await?;
+        let second = acquire(&other).await?.ok_or("the second client was granted nothing in time")?;
         let mut result = RoundResult { granted: true, two_held: first.is_held(), ..RoundResult::default() };
         if scene.write(&second) == Write::Refused {
             return Err("the newest token was refused".into());
@@ -57,8 +57,8 @@ impl Story {
         // write doesn't.
         result.stale = if self == Story::Pause { looked } else { first.is_held() };
         result.taken = result.stale && scene.write(&first) == Write::Taken;
-        other.release(second).await?;
-        one.release(first).await?;
+        second.release().await;
+        first.release().await;
         Ok(result)
     }
 

@@ -4,7 +4,6 @@ pub(crate) mod etcd;
 pub(crate) mod mongo;
 pub(crate) mod mysql;
 pub(crate) mod postgres;
-pub(crate) mod probe;
 pub(crate) mod redis;
 pub(crate) mod sqlite;
 pub(crate) mod zookeeper;

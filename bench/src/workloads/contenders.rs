@@ -1,65 +1,56 @@
-//! `one-name`: contenders on one name, in this process or in several others. Each acquires, releases at once, and
+//! `one-name` and `processes`: contenders on one name, in one other process or in several. Each acquires, releases, and
 //! acquires again. It measures how long each waits, and how evenly the lock is shared among them.
 
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 
 use crate::Outcome;
 use crate::backend::Backend;
-use crate::counter::{Counter, Feeds};
+use crate::counter::Counter;
 use crate::rounds::Measurement;
 use crate::subjects::{Kind, Side, Subject};
 use crate::tally::Slice;
-use crate::workloads::orders::Order;
+use crate::workloads::messages::{Order, Turns};
 use crate::workloads::other_process::OtherProcess;
-use crate::workloads::turns::Turns;
 
-/// The contenders of one subject.
+/// What the contenders of one process do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Contention {
+    pub(crate) contenders: usize,
+    /// How long each holds the lock, and how long it then leaves it to the others.
+    pub(crate) moment: Duration,
+}
+
+/// The processes of one subject.
 pub(crate) struct Contenders {
-    place: Place,
+    processes: Vec<OtherProcess>,
+    each: Contention,
     /// Counts the server's requests, where the server does.
     counter: Option<Counter>,
 }
 
-enum Place {
-    Here(Crowd),
-    /// The processes, and how many contenders there are in each.
-    Elsewhere(Vec<OtherProcess>, usize),
-}
-
 impl Contenders {
-    /// Starts the contenders in this process, or in as many others as `processes` says if it is more than one.
     pub(crate) async fn new(
-        kind: Kind,
         backend: Backend,
         url: &str,
         name: &str,
-        contenders: usize,
         processes: usize,
+        each: Contention,
     ) -> Outcome<Contenders> {
-        let place = if processes == 1 {
-            let subject = kind.connect(url).await?;
-            Place::Here(Crowd::of(subject.as_ref(), name, contenders).await?)
-        } else {
-            let mut others = Vec::new();
-            for _ in 0..processes {
-                others.push(OtherProcess::start(kind, url, name).await?);
-            }
-            Place::Elsewhere(others, contenders / processes)
-        };
-        let counter = match backend {
-            Backend::Memory | Backend::Sqlite => None,
-            // A server that was there already may not count.
-            _ => Counter::of(backend, url).await.ok(),
-        };
-        Ok(Contenders { place, counter })
+        let mut all = Vec::new();
+        for _ in 0..processes {
+            all.push(OtherProcess::start(Kind::Ours, url, name).await?);
+        }
+        // A server that was there already may not count.
+        Ok(Contenders { processes: all, each, counter: Counter::of(backend, url).await.ok() })
     }
 
     async fn requests(&mut self) -> Outcome<Option<u64>> {
         match &mut self.counter {
-            Some(counter) => Ok(Some(counter.read(Feeds::LeftOut).await?)),
+            Some(counter) => Ok(Some(counter.read().await?)),
             None => Ok(None),
         }
     }
@@ -67,12 +58,24 @@ impl Contenders {
 
 #[async_trait]
 impl Measurement for Contenders {
+    /// The rate is that of the grants within the slice: those of the waits that were under way at its end are later.
     async fn run(&mut self, length: Duration) -> Outcome<Slice> {
         let before = self.requests().await?;
-        let turns = match &mut self.place {
-            Place::Here(crowd) => crowd.compete(length).await?,
-            Place::Elsewhere(processes, each) => compete_elsewhere(processes, *each, length).await?,
-        };
+        for process in &mut self.processes {
+            process.tell(Order::Compete(self.each, length)).await?;
+        }
+        let mut turns = Vec::new();
+        for process in &mut self.processes {
+            match process.competed().await {
+                Ok(competed) => turns.extend(competed),
+                Err(error) => {
+                    // Its contenders keep their places in the order, without grants.
+                    let failed = Turns { error: Some(error.to_string()), ..Turns::default() };
+                    let others = vec![Turns::default(); self.each.contenders - 1];
+                    turns.extend(std::iter::once(failed).chain(others));
+                }
+            }
+        }
         let after = self.requests().await?;
         let mut slice = slice_of(turns, length);
         let grants = slice.latencies.len();
@@ -90,28 +93,6 @@ impl Measurement for Contenders {
     }
 }
 
-async fn compete_elsewhere(
-    processes: &mut [OtherProcess],
-    each: usize,
-    length: Duration,
-) -> Outcome<Vec<Turns>> {
-    for process in processes.iter_mut() {
-        process.tell(Order::Compete { contenders: each, length }).await?;
-    }
-    let mut turns = Vec::new();
-    for process in processes {
-        match process.competed().await {
-            Ok(competed) => turns.extend(competed),
-            Err(error) => {
-                // Its contenders keep their places in the order, without grants.
-                let failed = Turns { error: Some(error.to_string()), ..Turns::default() };
-                turns.extend(std::iter::once(failed).chain(vec![Turns::default(); each - 1]));
-            }
-        }
-    }
-    Ok(turns)
-}
-
 pub(super) fn slice_of(contenders: Vec<Turns>, length: Duration) -> Slice {
     let mut slice = Slice::default();
     for Turns { in_time, waits, error } in contenders {
@@ -123,58 +104,51 @@ pub(super) fn slice_of(contenders: Vec<Turns>, length: Duration) -> Slice {
     slice
 }
 
-/// Contenders of one process, which share its connections.
+/// The contenders of this process, which share its connections.
 #[derive(Default)]
-pub(super) struct Crowd {
-    sides: Vec<Box<dyn Side>>,
-}
+pub(super) struct Crowd(Vec<Box<dyn Side>>);
 
 impl Crowd {
-    pub(super) async fn of(subject: &dyn Subject, name: &str, contenders: usize) -> Outcome<Crowd> {
-        let mut sides = Vec::new();
-        for _ in 0..contenders {
-            sides.push(subject.side(name).await?);
-        }
-        Ok(Crowd { sides })
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.sides.len()
-    }
-
     /// Returns what each contender did, in the same order each time.
-    pub(super) async fn compete(&mut self, length: Duration) -> Outcome<Vec<Turns>> {
-        let end = Instant::now() + length;
-        let mut tasks = JoinSet::new();
-        for (nth, side) in self.sides.drain(..).enumerate() {
-            tasks.spawn(async move { (nth, compete(side, end).await) });
+    pub(super) async fn compete(
+        &mut self,
+        subject: &dyn Subject,
+        name: &str,
+        Contention { contenders, moment }: Contention,
+        length: Duration,
+    ) -> Outcome<Vec<Turns>> {
+        while self.0.len() < contenders {
+            self.0.push(subject.side(name).await?);
         }
-        let mut all = Vec::new();
-        while let Some(ended) = tasks.join_next().await {
-            let (nth, (side, turns)) = ended?;
-            all.push((nth, side, turns));
+        let (end, mut tasks) = (Instant::now() + length, JoinSet::new());
+        for (nth, mut side) in self.0.drain(..).enumerate() {
+            tasks.spawn(async move {
+                let mut turns = Turns::default();
+                let outcome = take_turns(side.as_mut(), &mut turns, moment, end).await;
+                turns.error = outcome.err().map(|error| error.to_string());
+                (nth, side, turns)
+            });
         }
+        let mut all = tasks.join_all().await;
         all.sort_by_key(|(nth, ..)| *nth);
         let (sides, turns) = all.into_iter().map(|(_, side, turns)| (side, turns)).unzip();
-        self.sides = sides;
+        self.0 = sides;
         Ok(turns)
     }
 }
 
-async fn compete(mut side: Box<dyn Side>, end: Instant) -> (Box<dyn Side>, Turns) {
-    let mut turns = Turns::default();
-    if let Err(error) = take_turns(side.as_mut(), &mut turns, end).await {
-        turns.error = Some(error.to_string());
-    }
-    (side, turns)
-}
-
-async fn take_turns(side: &mut dyn Side, turns: &mut Turns, end: Instant) -> Outcome<()> {
+async fn take_turns(side: &mut dyn Side, turns: &mut Turns, moment: Duration, end: Instant) -> Outcome<()> {
     let mut asked = Instant::now();
     while asked < end {
         side.acquire().await?;
         turns.granted(asked, end);
+        if !moment.is_zero() {
+            tokio::time::sleep(moment).await;
+        }
         side.release().await?;
+        if !moment.is_zero() {
+            tokio::time::sleep(moment).await;
+        }
         asked = Instant::now();
     }
     Ok(())
@@ -194,13 +168,15 @@ mod tests {
     #[tokio::test]
     async fn contenders_of_one_process_share_a_lock() {
         let subject = Kind::Ours.connect("memory://").await.unwrap();
-        let mut crowd = Crowd::of(subject.as_ref(), "lock-bench:contenders", 3).await.unwrap();
-        let (mut granted, began) = ([0; 3], Instant::now());
+        let contention = Contention { contenders: 3, moment: Duration::ZERO };
+        let (mut crowd, mut granted, began) = (Crowd::default(), [0; 3], Instant::now());
         // A machine that stands still leaves too little of one slice.
         while granted.contains(&0) {
             assert!(began.elapsed() < Duration::from_secs(10), "{granted:?}");
-            let turns = crowd.compete(Duration::from_millis(50)).await.unwrap();
-            assert_eq!((turns.len(), crowd.len()), (3, 3));
+            let slice = Duration::from_millis(50);
+            let turns =
+                crowd.compete(subject.as_ref(), "lock-bench:contenders", contention, slice).await.unwrap();
+            assert_eq!(turns.len(), 3);
             granted.iter_mut().zip(&turns).for_each(|(all, turns)| *all += turns.in_time);
         }
     }

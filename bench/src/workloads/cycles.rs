@@ -24,10 +24,6 @@ impl Cycles {
         }
         Ok(Cycles { workers })
     }
-
-    pub(crate) fn into_workers(self) -> Vec<Box<dyn Worker>> {
-        self.workers
-    }
 }
 
 #[async_trait]

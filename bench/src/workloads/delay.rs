@@ -10,7 +10,7 @@ use crate::clock::shared_now;
 use crate::rounds::Measurement;
 use crate::subjects::{Kind, Side, Subject};
 use crate::tally::{Slice, median};
-use crate::workloads::orders::Order;
+use crate::workloads::messages::Order;
 use crate::workloads::other_process::OtherProcess;
 
 /// How many pairs of processes are measured at once, each on a name of its own.
@@ -123,15 +123,9 @@ impl Measurement for Delay {
         let (start, end) = (Instant::now(), Instant::now() + length);
         let pairs = self.pairs.iter_mut().enumerate().map(|(nth, pair)| pair.measure(nth, end));
         let samples: Vec<Sample> = try_join_all(pairs).await?.into_iter().flatten().collect();
-        if let Some(worst) = samples.iter().max_by(|a, b| a.share(trip).total_cmp(&b.share(trip))) {
-            let Sample { waited, delay } = worst;
-            eprintln!(
-                "the worst delay: {delay:.1?} after a wait of {waited:.1?}; a free lock takes {trip:.1?}"
-            );
-        }
-        let ratio = share(&samples, trip);
-        let extra = ratio.map(|ratio| ("delay_over_allowed", ratio)).into_iter().collect();
-        let mut slice = Slice { ratio, extra, ..Slice::default() };
+        let share = share(&samples, trip);
+        let extra = share.map(|share| ("delay_over_allowed", share)).into_iter().collect();
+        let mut slice = Slice { extra, ..Slice::default() };
         samples.iter().for_each(|sample| slice.record(sample.delay));
         slice.rate = samples.len() as f64 / start.elapsed().as_secs_f64();
         Ok(slice)

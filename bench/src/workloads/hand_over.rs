@@ -1,89 +1,82 @@
-//! `hand-over`: this process and another hold one name in turn. It measures from before the release in the one to the
-//! grant in the other, which has been waiting for it.
+//! `hand-over`: two other processes hold one name in turn. It measures from before the release in the one to the grant in
+//! the other, which has been waiting for it.
 
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 
 use crate::Outcome;
-use crate::clock::shared_now;
 use crate::rounds::Measurement;
-use crate::subjects::{Kind, Side, Subject};
+use crate::subjects::Kind;
 use crate::tally::Slice;
-use crate::workloads::orders::Order;
+use crate::workloads::driven::WARM_UP;
+use crate::workloads::messages::Order;
 use crate::workloads::other_process::OtherProcess;
 
 /// How long the waiter has to begin its wait before the lock is released: several round trips on any machine.
-pub(super) const SETTLE: Duration = Duration::from_millis(3);
+const SETTLE: Duration = Duration::from_millis(3);
 
 /// Two processes of one subject.
 pub(crate) struct HandOver {
-    /// This process's side; it is lent to a task while it waits.
-    here: Option<Box<dyn Side>>,
-    there: OtherProcess,
+    /// The one that acquires first in a slice, and then the one that holds the lock.
+    holder: OtherProcess,
+    waiter: OtherProcess,
 }
 
 impl HandOver {
-    pub(crate) async fn new(kind: Kind, subject: &dyn Subject, url: &str, name: &str) -> Outcome<HandOver> {
-        let here = subject.side(name).await?;
-        // Started after the floor has recorded its name: no other client may use the server during the recording.
-        let there = OtherProcess::start(kind, url, name).await?;
-        Ok(HandOver { here: Some(here), there })
+    pub(crate) async fn new(kind: Kind, url: &str, name: &str) -> Outcome<HandOver> {
+        match kind {
+            Kind::Peer(peer) if peer.program().is_some() => {
+                let names = [name.to_owned()];
+                let holder = OtherProcess::driver(peer, url, &names).await?;
+                let waiter = OtherProcess::driver(peer, url, &names).await?;
+                let mut hand_over = HandOver { holder, waiter };
+                hand_over.run(WARM_UP).await?;
+                Ok(hand_over)
+            }
+            kind => {
+                let holder = OtherProcess::start(kind, url, name).await?;
+                Ok(HandOver { holder, waiter: OtherProcess::start(kind, url, name).await? })
+            }
+        }
     }
 
-    /// Hands the lock to the other process and back, and returns how long each hand-over took.
-    async fn round_trip(&mut self) -> Outcome<[Duration; 2]> {
-        self.there.tell(Order::Acquire).await?;
+    /// Hands the lock from the one to the other, and returns how long that took.
+    async fn hand_over(&mut self) -> Outcome<Duration> {
+        self.waiter.tell(Order::Acquire).await?;
         tokio::time::sleep(SETTLE).await;
-        let released = shared_now();
-        self.here()?.release().await?;
-        let granted = self.there.granted().await?;
-        let over = granted.saturating_sub(released);
-
-        let mut here = self.here.take().ok_or(NOT_HERE)?;
-        let waits = tokio::spawn(async move {
-            let outcome = here.acquire().await;
-            (here, outcome.map(|()| shared_now()))
-        });
-        tokio::time::sleep(SETTLE).await;
-        let released = self.there.release().await;
-        let (here, granted) = waits.await?;
-        self.here = Some(here);
-        Ok([over, granted?.saturating_sub(released?)])
-    }
-
-    fn here(&mut self) -> Outcome<&mut Box<dyn Side>> {
-        self.here.as_mut().ok_or_else(|| NOT_HERE.into())
+        let released = self.holder.release().await?;
+        let granted = self.waiter.granted().await?;
+        std::mem::swap(&mut self.holder, &mut self.waiter);
+        Ok(granted.saturating_sub(released))
     }
 }
 
-const NOT_HERE: &str = "this process's side was lost with the task in which it waited";
-
 #[async_trait]
 impl Measurement for HandOver {
+    /// The rate is that of the hand-overs if nothing else were done.
     async fn run(&mut self, length: Duration) -> Outcome<Slice> {
-        let end = Instant::now() + length;
-        let mut slice = Slice::default();
-        self.here()?.acquire().await?;
+        self.holder.go_on()?;
+        self.waiter.go_on()?;
+        let (end, mut slice) = (Instant::now() + length, Slice::default());
+        self.holder.tell(Order::Acquire).await?;
+        self.holder.granted().await?;
         while Instant::now() < end {
-            match self.round_trip().await {
-                Ok(latencies) => latencies.into_iter().for_each(|latency| slice.record(latency)),
+            match self.hand_over().await {
+                Ok(latency) => slice.record(latency),
                 Err(error) => {
                     // It is not known which side holds the lock now: the slice is over, and both sides release it.
                     slice.errors.push(error.to_string());
-                    self.there.release().await?;
+                    self.waiter.release().await?;
                     break;
                 }
             }
         }
-        self.here()?.release().await?;
-        slice.rate = rate(&slice);
+        self.holder.release().await?;
+        let took: u64 = slice.latencies.iter().sum();
+        slice.rate = slice.latencies.len() as f64 / Duration::from_nanos(took.max(1)).as_secs_f64();
+        self.holder.stop()?;
+        self.waiter.stop()?;
         Ok(slice)
     }
-}
-
-/// Returns how many hand-overs there would be in a second if nothing else were done.
-pub(super) fn rate(slice: &Slice) -> f64 {
-    let took: u64 = slice.latencies.iter().sum();
-    slice.latencies.len() as f64 / Duration::from_nanos(took.max(1)).as_secs_f64()
 }

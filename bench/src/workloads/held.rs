@@ -1,31 +1,32 @@
 //! `held`: many locks are held, and nothing else is done. It measures what they and their renewals cost.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use lock_test_servers::Owned;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use lock_core::{Event, Owner, Random};
+use onelock::{Client, Guard, Options};
+use serde::{Deserialize, Serialize};
 
-use crate::hold::Idle;
+use crate::Outcome;
 use crate::rounds::Measurement;
 use crate::subjects::{Kind, TTL};
 use crate::tally::Slice;
-use crate::workloads::orders::Order;
-use crate::workloads::other_process::OtherProcess;
-use crate::{Outcome, cpu};
+use crate::workloads::messages::{Order, Reply};
+use crate::workloads::other_process::{OtherProcess, unexpected};
 
 /// Locks that one client of another process holds: what other measurements have left in this process's memory does not
 /// count.
 pub(crate) struct Held {
     process: OtherProcess,
-    holding: Holding,
-    /// Those that this program has started.
-    servers: Arc<Vec<Owned>>,
+    held: Many,
 }
 
 /// What the process holds.
 #[derive(Clone, Copy, Debug)]
-struct Holding {
+struct Many {
     locks: usize,
     ttl: Duration,
     /// How long it took to acquire them.
@@ -35,23 +36,105 @@ struct Holding {
 }
 
 impl Held {
-    pub(crate) async fn new(
-        url: &str,
-        name: &str,
-        locks: usize,
-        ttl: Duration,
-        servers: Arc<Vec<Owned>>,
-    ) -> Outcome<Held> {
+    pub(crate) async fn new(url: &str, name: &str, locks: usize, ttl: Duration) -> Outcome<Held> {
         let mut process = OtherProcess::start(Kind::Ours, url, name).await?;
-        let (took, grown) = process.hold_many(locks, ttl).await?;
-        Ok(Held { process, holding: Holding { locks, ttl, took, grown }, servers })
+        process.tell(Order::HoldMany { locks, ttl }).await?;
+        match process.reply().await? {
+            Reply::Holding { took, grown } => Ok(Held { process, held: Many { locks, ttl, took, grown } }),
+            reply => Err(unexpected(&reply)),
+        }
+    }
+}
+
+/// Locks that one client of this process holds.
+pub(super) struct Holding {
+    client: Client,
+    guards: Vec<Guard>,
+    seen: Arc<Seen>,
+    /// How long it took to acquire them.
+    pub(super) acquired: Duration,
+    /// By how much this process's memory has grown since.
+    pub(super) bytes: Option<u64>,
+}
+
+/// How many acquisitions and releases are on their way at once.
+const AT_ONCE: usize = 64;
+/// How long the client has to ask to be told of revokes, once it has all locks: it looks at each lock again then.
+const SETTLE: Duration = Duration::from_secs(1);
+/// The time limit of the client's shutdown.
+const SHUTDOWN: Duration = Duration::from_secs(30);
+
+impl Holding {
+    /// Acquires this many locks, and returns when nothing is left to do but to renew them.
+    pub(super) async fn begin(url: &str, locks: usize, ttl: Duration) -> Outcome<Holding> {
+        let seen = Arc::new(Seen::default());
+        let observer = {
+            let seen = seen.clone();
+            move |event: &Event<'_>| seen.count(event)
+        };
+        let client = onelock::connect_with(url, Options::default().observer(observer)).await?;
+        let (before, began) = (resident_bytes(), Instant::now());
+        let run = Owner::mint(&Random::system());
+        let guards = stream::iter(0..locks).map(|n| {
+            let lock = client.lock(format!("lock-bench:{run}:held:{n}")).ttl(ttl).build();
+            async move { lock?.acquire().await }
+        });
+        let guards: Vec<Guard> = guards.buffer_unordered(AT_ONCE).try_collect().await?;
+        let acquired = began.elapsed();
+        tokio::time::sleep(SETTLE).await;
+        let bytes = resident_bytes().zip(before).map(|(now, before)| now.saturating_sub(before));
+        Ok(Holding { client, guards, seen, acquired, bytes })
     }
 
-    /// Returns the CPU time that the servers have used, where it is known.
-    fn used_by_servers(&self) -> Option<Duration> {
-        let processes: Vec<u32> = self.servers.iter().filter_map(Owned::process_id).collect();
-        cpu::used_by(&processes)
+    /// Does nothing for so long.
+    pub(super) async fn watch(&self, length: Duration) -> Idle {
+        let (began, cpu, renewals) = (Instant::now(), cpu_time(), self.seen.renewals.load(Ordering::Relaxed));
+        tokio::time::sleep(length).await;
+        Idle {
+            length: began.elapsed(),
+            cpu: cpu_time().zip(cpu).map(|(now, before)| now.saturating_sub(before)),
+            renewals: self.seen.renewals.load(Ordering::Relaxed) - renewals,
+            losses: self.seen.losses.load(Ordering::Relaxed),
+            troubles: self.seen.troubles.load(Ordering::Relaxed),
+        }
     }
+
+    pub(super) async fn release(self) {
+        let releases = stream::iter(self.guards).map(Guard::release).buffer_unordered(AT_ONCE);
+        releases.for_each(|_| std::future::ready(())).await;
+        self.client.shutdown(SHUTDOWN).await;
+    }
+}
+
+/// Counts of the client's events.
+#[derive(Debug, Default)]
+struct Seen {
+    renewals: AtomicU64,
+    losses: AtomicU64,
+    troubles: AtomicU64,
+}
+
+impl Seen {
+    fn count(&self, event: &Event<'_>) {
+        let counter = match event {
+            Event::Renewed { .. } => &self.renewals,
+            Event::Lost { .. } => &self.losses,
+            Event::Trouble { .. } => &self.troubles,
+            _ => return,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The time in which the locks were only held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Idle {
+    length: Duration,
+    /// The CPU time of this process, on all cores.
+    cpu: Option<Duration>,
+    renewals: u64,
+    losses: u64,
+    troubles: u64,
 }
 
 /// A lock is renewed after each third of its ttl.
@@ -77,32 +160,53 @@ fn watched(length: Duration, ttl: Duration) -> Duration {
 impl Measurement for Held {
     /// The rate is that of the renewals. A lost lock is an error.
     async fn run(&mut self, length: Duration) -> Outcome<Slice> {
-        let before = self.used_by_servers();
-        let idle = self.process.watch(watched(length, self.holding.ttl)).await?;
-        let servers = self.used_by_servers().zip(before).map(|(now, before)| now.saturating_sub(before));
-        Ok(slice_of(self.holding, idle, servers))
+        self.process.tell(Order::Watch(watched(length, self.held.ttl))).await?;
+        let idle = match self.process.reply().await? {
+            Reply::Watched(idle) => idle,
+            reply => return Err(unexpected(&reply)),
+        };
+        Ok(slice_of(self.held, idle))
     }
 
     async fn end(mut self: Box<Self>) -> Outcome<()> {
-        self.process.order(Order::LetGo).await
+        self.process.tell(Order::LetGo).await?;
+        self.process.ready().await
     }
 }
 
-fn slice_of(holding: Holding, idle: Idle, servers: Option<Duration>) -> Slice {
-    let Holding { locks, ttl, took, grown } = holding;
-    let mut slice = Slice { rate: idle.renewals_per_s(), ..Slice::default() };
+fn slice_of(many: Many, idle: Idle) -> Slice {
+    let Many { locks, ttl, took, grown } = many;
+    let mut slice = Slice { rate: idle.renewals as f64 / idle.length.as_secs_f64(), ..Slice::default() };
     slice.errors.extend((0..idle.losses).map(|_| "a lock was lost although it was renewed".to_owned()));
-    let server_cpu = servers.filter(|_| idle.renewals > 0);
-    let server_cpu = server_cpu.map(|used| used.as_secs_f64() / idle.renewals as f64 * 10_000.0);
     slice.extra = vec![
         ("ttl_ms", ttl.as_secs_f64() * 1e3),
         ("troubles", idle.troubles as f64),
         ("acquired_s", took.as_secs_f64()),
     ];
-    slice.extra.extend(idle.share_of_a_core().map(|share| ("core_share", share)));
+    let share = idle.cpu.map(|cpu| cpu.as_secs_f64() / idle.length.as_secs_f64());
+    slice.extra.extend(share.map(|share| ("core_share", share)));
     slice.extra.extend(grown.map(|bytes| ("bytes_per_lock", bytes as f64 / locks as f64)));
-    slice.extra.extend(server_cpu.map(|seconds| ("server_cpu_s_per_10000", seconds)));
     slice
+}
+
+/// Returns the CPU time that this process has used; none on a system where this program can't read it.
+fn cpu_time() -> Option<Duration> {
+    #[cfg(unix)]
+    {
+        let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        // Neither field of this clock is ever negative, and its nanoseconds stay below a second.
+        Some(Duration::new(used.tv_sec.unsigned_abs(), used.tv_nsec as u32))
+    }
+    #[cfg(not(unix))]
+    None
+}
+
+/// Returns how much memory of this process is resident; none on a system where this program can't read it.
+fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
 }
 
 #[cfg(test)]
@@ -122,23 +226,22 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_of_one_lock_of_ten_thousand_renewals_and_of_the_time() {
+    fn figures_are_of_one_lock_and_of_the_time() {
         let seconds = Duration::from_secs;
-        let holding = Holding { locks: 100, ttl: seconds(3), took: seconds(2), grown: Some(150_000) };
+        let many = Many { locks: 100, ttl: seconds(3), took: seconds(2), grown: Some(150_000) };
         let (length, cpu) = (seconds(10), Some(Duration::from_millis(500)));
-        let idle = Idle { length, cpu, renewals: 1_000, losses: 2, expired: 1, troubles: 4 };
-        let slice = slice_of(holding, idle, Some(Duration::from_millis(30)));
+        let idle = Idle { length, cpu, renewals: 1_000, losses: 2, troubles: 4 };
+        let slice = slice_of(many, idle);
         let expected = [
             ("ttl_ms", 3_000.0),
             ("troubles", 4.0),
             ("acquired_s", 2.0),
             ("core_share", 0.05),
             ("bytes_per_lock", 1_500.0),
-            ("server_cpu_s_per_10000", 0.3),
         ];
         assert_eq!((slice.rate, slice.errors.len(), &slice.extra[..]), (100.0, 2, &expected[..]));
         let idle = Idle { cpu: None, renewals: 0, ..idle };
-        let untold = slice_of(Holding { grown: None, ..holding }, idle, Some(seconds(1)));
+        let untold = slice_of(Many { grown: None, ..many }, idle);
         assert_eq!(untold.extra, expected[..3]);
     }
 }

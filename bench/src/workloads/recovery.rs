@@ -9,7 +9,7 @@ use crate::Outcome;
 use crate::rounds::Measurement;
 use crate::subjects::Kind;
 use crate::tally::Slice;
-use crate::workloads::orders::Order;
+use crate::workloads::messages::Order;
 use crate::workloads::other_process::OtherProcess;
 
 /// How long the waiter has to begin its wait before the holder is killed.

@@ -4,8 +4,6 @@ mod check;
 mod errors;
 mod facts;
 mod fence;
-#[doc(hidden)]
-pub mod floor;
 mod info;
 mod renewals;
 mod schema;

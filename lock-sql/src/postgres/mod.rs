@@ -6,8 +6,6 @@ mod dialect;
 mod errors;
 mod feed;
 mod fence;
-#[doc(hidden)]
-pub mod floor;
 mod info;
 mod other_tables;
 mod payload;

@@ -30,14 +30,6 @@ pub use settings::Sqlite;
 
 use lock_core::{Client, Options, Result};
 
-/// The statements that the library sends, for the benchmark `floor` (the raw driver with the same statements).
-///
-/// Not for users: they change with the layout of the table.
-#[doc(hidden)]
-pub mod floor {
-    pub use super::table::{LOOK, RELEASE, TAKE};
-}
-
 /// Opens a client of the file that `url` names, with the default options.
 ///
 /// [`Sqlite::from_url`] describes the URL.

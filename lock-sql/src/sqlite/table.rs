@@ -54,7 +54,7 @@ struct Taken {
 /// Reads a lock's row.
 ///
 /// Writes nothing.
-pub const LOOK: &str =
+const LOOK: &str =
     "SELECT owner, token, boot, expires, label, revoked FROM main.onelock_locks WHERE name = ?1";
 
 /// Reads the names of the locks that are held and that begin with these bytes.
@@ -62,7 +62,7 @@ const LIST: &str = "
 SELECT name FROM main.onelock_locks WHERE substr(name, 1, length(?1)) = ?1 AND boot = ?2 AND expires > ?3";
 
 /// Grants a lock that is free, or that this owner holds already; then its token stays, and its lease is not shortened.
-pub const TAKE: &str = "
+const TAKE: &str = "
 INSERT INTO main.onelock_locks AS l (name, owner, token, boot, expires, label) VALUES (?1, ?2, ?3, ?4, ?5 + ?6, ?7)
 ON CONFLICT (name) DO UPDATE SET
   token = CASE WHEN l.owner = ?2 AND l.boot = ?4 AND l.expires > ?5 THEN l.token ELSE max(l.token + 1, ?3) END,
@@ -74,7 +74,7 @@ RETURNING token, expires";
 /// Releases the owner's lock, or what a revoke has left in its place.
 ///
 /// Returns 1 if it was held until now, 0 if it had expired.
-pub const RELEASE: &str = "
+const RELEASE: &str = "
 UPDATE main.onelock_locks SET owner = x'', label = '', expires = CASE WHEN boot = ?3 AND expires > ?4 THEN -1 ELSE -2 END
 WHERE name = ?1 AND (owner = ?2 OR (revoked = ?2 AND boot = ?3 AND expires > ?4)) RETURNING expires = -1";
 

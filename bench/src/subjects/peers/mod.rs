@@ -1,181 +1,174 @@
 //! The locks of other libraries, on the servers that this library uses, too.
 
-mod advisory_lock;
-mod distributed_lock_redis;
-mod entries;
-mod etcd_lock_rpc;
+mod in_rust;
 mod process;
-pub(crate) mod promises;
-mod rslock;
-mod zookeeper_client;
 
-use self::entries::Entry;
-use self::process::Program;
-use self::promises::{Promises, Waiters};
+use lock_core::driver::Wakes;
+
+use self::Lack::{ConfirmedRelease, Expiry, Renewal, Token, Waiting, WakeUps};
+use self::process::{EXECUTABLE, JAVA, NODE, Program};
 use crate::Outcome;
 use crate::backend::Backend;
+use crate::drivers;
 use crate::interop::Listing;
 use crate::subjects::Subject;
 
 /// A lock of another library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Peer {
-    /// The crate `rslock`.
-    Rslock,
-    /// The crate `distributed-lock-redis`.
-    DistributedLockRedis,
-    /// The lock service of etcd, called by the crate `etcd-client`.
-    EtcdLockRpc,
-    /// The advisory locks of PostgreSQL, as the crate sqlx wraps them.
-    AdvisoryLock,
-    /// The lock of the crate `zookeeper-client`.
-    ZooKeeperClient,
-    /// `Mutex` of redsync.
-    Redsync,
-    /// `RLock` of Redisson.
-    RedissonLock,
-    /// `RFairLock` of Redisson.
-    RedissonFair,
-    /// `RFencedLock` of Redisson.
-    RedissonFenced,
-    /// The lock of node-redlock.
-    NodeRedlock,
-    /// `concurrency.Mutex` of etcd's Go client.
-    EtcdGo,
-    /// `InterProcessMutex` of Curator.
-    Curator,
+pub(crate) struct Peer {
+    name: &'static str,
+    /// What drives it, if it is not in Rust.
+    program: Option<Program>,
+    backend: Backend,
+    /// What the library promises and this lock does not, by its own documentation.
+    lacks: &'static [Lack],
 }
 
-/// The language of a library, and the driver of its locks if it isn't this program's.
+/// A promise of the library that a peer doesn't give. That a holder is told by its deadline at the latest, none does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Language {
-    Rust,
-    Go(&'static Listing),
-    Java(&'static Listing),
-    JavaScript(&'static Listing),
-}
-
-impl Language {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Language::Rust => "Rust",
-            Language::Go(_) => "Go",
-            Language::Java(_) => "Java",
-            Language::JavaScript(_) => "JavaScript",
-        }
-    }
+enum Lack {
+    Token,
+    Renewal,
+    /// A call on a held lock fails at once.
+    Waiting,
+    /// Its waiters poll.
+    WakeUps,
+    /// A lock ends with its connection, which the server may not see for long.
+    Expiry,
+    /// When a release has returned, it is not known whether the lock was held until then.
+    ConfirmedRelease,
 }
 
 impl Peer {
     pub(crate) const ALL: [Peer; 12] = [
-        Peer::Rslock,
-        Peer::DistributedLockRedis,
-        Peer::EtcdLockRpc,
-        Peer::AdvisoryLock,
-        Peer::ZooKeeperClient,
-        Peer::Redsync,
-        Peer::RedissonLock,
-        Peer::RedissonFair,
-        Peer::RedissonFenced,
-        Peer::NodeRedlock,
-        Peer::EtcdGo,
-        Peer::Curator,
+        // https://docs.rs/rslock/0.10/rslock/struct.LockManager.html: `lock` tries three times, `acquire` calls it until it
+        // succeeds; `extend` has to be called; a release is "best effort".
+        Peer::rust("rslock", Backend::Redis, &[Token, Renewal, WakeUps, ConfirmedRelease]),
+        // https://docs.rs/distributed-lock-redis/0.2: "automatically extended in the background"; its release does not read
+        // the script's answer.
+        Peer::rust("distributed-lock-redis", Backend::Redis, &[Token, Waiting, ConfirmedRelease]),
+        // https://etcd.io/docs/v3.6/dev-guide/api_concurrency_reference_v3/: the answer's header has a revision, which
+        // rises; the caller keeps the lease alive.
+        Peer::rust("etcd-lock-rpc", Backend::Etcd, &[Renewal, ConfirmedRelease]),
+        // https://docs.rs/sqlx/0.9/sqlx/postgres/struct.PgAdvisoryLock.html: "automatically released when a connection is
+        // closed". A lock occupies its connection, and so does a waiter.
+        Peer::rust("pg-advisory-lock", Backend::Postgres, &[Token, Expiry]),
+        // https://docs.rs/zookeeper-client/0.11/zookeeper_client/struct.LockClient.html: "Deletes lock path in background".
+        Peer::rust("zookeeper-client", Backend::ZooKeeper, &[Token, ConfirmedRelease]),
+        // https://pkg.go.dev/github.com/go-redsync/redsync/v4: "Extend resets the mutex's expiry"; `WithRetryDelay`.
+        Peer {
+            name: "redsync",
+            program: driven(&drivers::REDSYNC, EXECUTABLE),
+            backend: Backend::Redis,
+            lacks: &[Token, Renewal, WakeUps],
+        },
+        REDISSON,
+        // Its waiters get it in the order of their requests. Where the lock has expired and is free, its `unlock` returns
+        // as if it had released it.
+        Peer { name: "redisson-fair", lacks: &[Token, ConfirmedRelease], ..REDISSON },
+        // Its tokens are for "guarding an external resource against a stale lock holder".
+        Peer { name: "redisson-fenced", lacks: &[], ..REDISSON },
+        // https://github.com/mike-marcacci/node-redlock: `retryDelay`, "the time in ms between attempts". What is measured
+        // are `acquire` and `release`; its `using` also renews.
+        Peer {
+            name: "node-redlock",
+            program: driven(&drivers::NODE_REDLOCK, NODE),
+            backend: Backend::Redis,
+            lacks: &[Token, Renewal, WakeUps],
+        },
+        // https://pkg.go.dev/go.etcd.io/etcd/client/v3/concurrency: the session's `Done` tells that the lease is gone. Its
+        // `Unlock` deletes the key without a look at it.
+        Peer {
+            name: "etcd-go",
+            program: driven(&drivers::ETCD_GO, EXECUTABLE),
+            backend: Backend::Etcd,
+            lacks: &[ConfirmedRelease],
+        },
+        // https://curator.apache.org/docs/recipes-shared-reentrant-lock: "watch for SUSPENDED and LOST state changes". Its
+        // `release` ignores that the node is gone.
+        Peer {
+            name: "curator",
+            program: driven(&drivers::CURATOR, JAVA),
+            backend: Backend::ZooKeeper,
+            lacks: &[Token, ConfirmedRelease],
+        },
     ];
 
-    pub(crate) fn named(name: &str) -> Option<Peer> {
-        Peer::ALL.into_iter().find(|peer| peer.name() == name)
+    const fn rust(name: &'static str, backend: Backend, lacks: &'static [Lack]) -> Peer {
+        Peer { name, program: None, backend, lacks }
     }
 
     /// Returns its name as a subject.
     pub(crate) fn name(self) -> &'static str {
-        self.entry().name
-    }
-
-    pub(crate) fn language(self) -> Language {
-        self.entry().language
-    }
-
-    pub(crate) fn version(self) -> &'static str {
-        self.entry().version
+        self.name
     }
 
     pub(crate) fn backend(self) -> Backend {
-        self.entry().backend
+        self.backend
     }
 
-    pub(crate) fn promises(self) -> &'static Promises {
-        &self.entry().promises
+    /// Returns what the library promises and it does not, on a server on which the library's waiters learn of a release
+    /// as `wakes` says.
+    pub(crate) fn lacks(self, wakes: Wakes) -> Vec<String> {
+        let lacks = self.lacks.iter().filter(|lack| **lack != WakeUps || wakes == Wakes::Pushed);
+        let texts = lacks.map(|lack| match lack {
+            Token => "a fencing token",
+            Renewal => "automatic renewal",
+            Waiting => "waiting",
+            WakeUps => "wake-ups by push",
+            Expiry => "expiry",
+            ConfirmedRelease => "a confirmed release",
+        });
+        texts.chain(["a signal of the loss by the deadline"]).map(str::to_owned).collect()
     }
 
     /// Says why it can't be measured on this machine; `None` if it can.
     pub(crate) fn lack(self) -> Option<String> {
-        self.program()?.lack()
+        self.program?.lack()
     }
 
     /// Returns the program that drives it, if it is not in Rust.
     pub(crate) fn program(self) -> Option<Program> {
-        Program::of(self.language())
+        self.program
     }
 
     /// Returns whether a client of it can wait until another one releases the lock.
     pub(crate) fn waits(self) -> bool {
-        self.promises().waiters != Waiters::None
+        !self.lacks.contains(&Waiting)
     }
 
     pub(super) async fn connect(self, url: &str) -> Outcome<Box<dyn Subject>> {
-        Ok(match self {
-            Peer::Rslock => Box::new(rslock::Rslock::connect(url)?),
-            Peer::DistributedLockRedis => {
-                Box::new(distributed_lock_redis::DistributedLockRedis::connect(url).await?)
-            }
-            Peer::EtcdLockRpc => Box::new(etcd_lock_rpc::EtcdLockRpc::connect(url).await?),
-            Peer::AdvisoryLock => Box::new(advisory_lock::AdvisoryLock::connect(url).await?),
-            Peer::ZooKeeperClient => Box::new(zookeeper_client::ZooKeeperClient::connect(url).await?),
-            _ => return Err(format!("{} is driven by a process of its own", self.name()).into()),
-        })
-    }
-
-    fn entry(self) -> &'static Entry {
-        match self {
-            Peer::Rslock => &entries::RSLOCK,
-            Peer::DistributedLockRedis => &entries::DISTRIBUTED_LOCK_REDIS,
-            Peer::EtcdLockRpc => &entries::ETCD_LOCK_RPC,
-            Peer::AdvisoryLock => &entries::ADVISORY_LOCK,
-            Peer::ZooKeeperClient => &entries::ZOOKEEPER_CLIENT,
-            Peer::Redsync => &entries::REDSYNC,
-            Peer::RedissonLock => &entries::REDISSON_LOCK,
-            Peer::RedissonFair => &entries::REDISSON_FAIR,
-            Peer::RedissonFenced => &entries::REDISSON_FENCED,
-            Peer::NodeRedlock => &entries::NODE_REDLOCK,
-            Peer::EtcdGo => &entries::ETCD_GO,
-            Peer::Curator => &entries::CURATOR,
-        }
+        in_rust::connect(self.name, url).await
     }
 }
 
+const fn driven(listing: &'static Listing, start: &'static [&'static str]) -> Option<Program> {
+    Some(Program { listing, start })
+}
+
+/// https://redisson.pro/docs/data-and-services/locks-and-synchronizers/: a watchdog prolongs the lease "while lock holder
+/// Redisson instance is alive"; waiters are told by a "pub/sub channel".
+const REDISSON: Peer = Peer {
+    name: "redisson-lock",
+    program: driven(&drivers::REDISSON, JAVA),
+    backend: Backend::Redis,
+    lacks: &[Token],
+};
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
     fn each_peer_has_a_name_of_its_own() {
-        for peer in Peer::ALL {
-            assert_eq!(Peer::named(peer.name()), Some(peer));
-        }
-        assert_eq!(Peer::named("ours"), None);
+        assert_eq!(Peer::ALL.iter().map(|peer| peer.name).collect::<BTreeSet<_>>().len(), Peer::ALL.len());
     }
 
     #[test]
-    fn versions_are_those_that_the_drivers_pin() {
-        for peer in Peer::ALL {
-            let (Language::Go(listing) | Language::Java(listing) | Language::JavaScript(listing)) =
-                peer.language()
-            else {
-                continue;
-            };
-            let sources = listing.driver.as_ref().unwrap().sources;
-            let pins = sources.iter().any(|(_, text)| text.contains(peer.version()));
-            assert!(pins, "{} {}", peer.name(), peer.version());
-        }
+    fn a_waiter_that_polls_lacks_nothing_where_the_librarys_polls() {
+        let lacks = |wakes| Peer::ALL[0].lacks(wakes).contains(&"wake-ups by push".to_owned());
+        assert!(lacks(Wakes::Pushed) && !lacks(Wakes::Polled));
     }
 }

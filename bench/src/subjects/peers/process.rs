@@ -7,39 +7,21 @@ use tokio::process::Command;
 use crate::Outcome;
 use crate::drivers::FOLDER;
 use crate::interop::Listing;
-use crate::subjects::peers::Language;
 
 /// The program of a peer that is not in Rust.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Program {
-    listing: &'static Listing,
-    /// How it is started in its folder.
-    start: Start,
+    pub(super) listing: &'static Listing,
+    /// How it is started in its folder: a program, and its arguments.
+    pub(super) start: &'static [&'static str],
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Start {
-    /// By itself.
-    Executable(&'static str),
-    /// By another program, which gets these arguments.
-    By(&'static str, &'static [&'static str]),
-}
+/// The start of a program that was built in the folder itself.
+pub(super) const EXECUTABLE: &[&str] = &["./driver"];
+pub(super) const JAVA: &[&str] = &["java", "-XX:+UseSerialGC", "-Xmx512m", "-cp", "classes:lib/*", "Main"];
+pub(super) const NODE: &[&str] = &["node", "driver.js"];
 
 impl Program {
-    /// Returns nothing for a library in Rust, which this program links.
-    pub(super) fn of(language: Language) -> Option<Program> {
-        let (listing, start) = match language {
-            Language::Rust => return None,
-            Language::Go(listing) => (listing, Start::Executable("driver")),
-            Language::Java(listing) => (
-                listing,
-                Start::By("java", &["-XX:+UseSerialGC", "-Xmx512m", "-cp", "classes:lib/*", "Main"]),
-            ),
-            Language::JavaScript(listing) => (listing, Start::By("node", &["driver.js"])),
-        };
-        Some(Program { listing, start })
-    }
-
     /// Says why it can't run on this machine; `None` if it can.
     pub(super) fn lack(self) -> Option<String> {
         // Only there do the monotonic clocks of all these languages have the same origin.
@@ -63,15 +45,10 @@ impl Program {
     /// Returns the command that starts it. Everything else it is told on its standard input.
     pub(crate) fn command(self) -> Outcome<Command> {
         let folder = self.folder().ok_or_else(|| format!("{} is not built", self.listing.name))?;
-        let mut command = match self.start {
-            Start::Executable(file) => Command::new(folder.join(file)),
-            Start::By(program, arguments) => {
-                let mut command = Command::new(program);
-                command.args(arguments);
-                command
-            }
-        };
-        command.current_dir(folder);
+        let (program, arguments) = self.start.split_first().ok_or("a program without a name")?;
+        let path = if self.start == EXECUTABLE { folder.join(program) } else { PathBuf::from(program) };
+        let mut command = Command::new(path);
+        command.args(arguments).current_dir(folder);
         Ok(command)
     }
 

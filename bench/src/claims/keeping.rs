@@ -1,0 +1,130 @@
+//! Verdicts on what keeps a lock, and what frees it: crashes, releases, renewals, reentrancy and tokens.
+
+use super::evidence::{Evidence, Of, Shown};
+use super::trial::Scene;
+use super::verdict::{Finding, Judged, Verdict};
+
+/// After a crash of its holder the lock is free when the lease has ended.
+pub(super) const CRASH: &str = "waiting::a_waiter_goes_by_its_holders_ttl";
+/// An owner that holds it is granted it again.
+pub(super) const SAME_OWNER: &str = "contract::granted_again_with_the_same_token_and_what_is_left";
+pub(super) const RELEASE_OF_ANOTHERS: &str = "contract::release_never_touches_anothers";
+pub(super) const RENEWED: &str = "lease::a_live_holder_keeps_it";
+pub(super) const MAX_HOLD: &str = "lease::max_hold_ends_it_whatever_is_renewed";
+pub(super) const TOKENS: &str = "fencing::tokens_rise_over_all_holders";
+pub(super) const LATE_WRITE: &str = "fencing::a_late_write_is_refused_by_the_resource";
+
+// What a case says when it fails for the reason that a claim names.
+const DEADLOCK: &str = "the lease ends: not within";
+const REFUSED_TO_ITSELF: &str = "expected a grant, got Busy";
+const RELEASED_ANOTHERS: &str = "left: Released";
+const NOT_RENEWED: &str = "it is renewed";
+const SAME_TOKEN: &str = "then FencingToken(1)";
+const WRITES_OVER: &str = "the predecessor's write comes late";
+
+/// T1, T5.
+pub(super) fn a_crash_is_a_deadlock(evidence: &Evidence<'_>, of: Of) -> Judged {
+    fails(evidence.case(of, CRASH, DEADLOCK)?)
+}
+
+/// T9.
+pub(super) fn a_release_deletes_anothers_lock(evidence: &Evidence<'_>, of: Of) -> Judged {
+    fails(evidence.case(of, RELEASE_OF_ANOTHERS, RELEASED_ANOTHERS)?)
+}
+
+/// T17.
+pub(super) fn has_no_token(evidence: &Evidence<'_>, of: Of) -> Judged {
+    fails(evidence.case(of, TOKENS, SAME_TOKEN)?)
+}
+
+/// T20.
+pub(super) fn a_late_write_is_taken(evidence: &Evidence<'_>, of: Of) -> Judged {
+    fails(evidence.case(of, LATE_WRITE, WRITES_OVER)?)
+}
+
+/// Returns that a claim holds if the case fails for its reason.
+fn fails(shown: Shown) -> Judged {
+    Ok(Finding::new(Verdict::of(!shown.passed), shown.text))
+}
+
+/// T2, T10, T12.
+pub(super) fn is_neither_reentrant_nor_blocking(evidence: &Evidence<'_>, of: Of) -> Judged {
+    let reentrant = evidence.case(of, SAME_OWNER, REFUSED_TO_ITSELF)?;
+    let told = is_told(evidence, of)?;
+    let verdict = match (reentrant.passed, told.passed) {
+        (false, false) => Verdict::Holds,
+        (true, true) => Verdict::DoesNotHold,
+        (true, false) => {
+            Verdict::HoldsWithin("it is reentrant, but no server tells a waiter of a release".into())
+        }
+        (false, true) => {
+            Verdict::HoldsWithin("waiters are told of a release, but it is not reentrant".into())
+        }
+    };
+    Ok(Finding::new(verdict, format!("{}; {}", reentrant.text, told.text)))
+}
+
+/// T8.
+pub(super) fn a_death_between_requests_is_a_deadlock(evidence: &Evidence<'_>, of: Of) -> Judged {
+    fails(outlives_a_death(evidence, of)?)
+}
+
+/// T13.
+pub(super) fn is_reentrant_blocking_atomic_and_renewed(evidence: &Evidence<'_>, of: Of) -> Judged {
+    let all = [
+        evidence.case(of, SAME_OWNER, REFUSED_TO_ITSELF)?,
+        is_told(evidence, of)?,
+        outlives_a_death(evidence, of)?,
+        evidence.case(of, RENEWED, NOT_RENEWED)?,
+    ];
+    let holds = all.iter().all(|shown| shown.passed);
+    let texts = all.iter().filter(|shown| shown.passed == holds).map(|shown| shown.text.as_str());
+    Ok(Finding::new(Verdict::of(holds), texts.collect::<Vec<_>>().join("; ")))
+}
+
+/// T21.
+pub(super) fn a_watchdog_keeps_the_lock_of_a_live_holder_only(evidence: &Evidence<'_>, of: Of) -> Judged {
+    let (kept, freed) = (evidence.case(of, RENEWED, NOT_RENEWED)?, evidence.case(of, CRASH, DEADLOCK)?);
+    let verdict = Verdict::of(kept.passed && freed.passed);
+    Ok(Finding::new(verdict, format!("with shorter leases, {}; {}", kept.text, freed.text)))
+}
+
+/// T26. To the other clients, a holder that is cut off is one that has crashed.
+pub(super) fn a_holder_that_is_gone_costs_a_ttl(evidence: &Evidence<'_>, of: Of) -> Judged {
+    let crash = evidence.case(of, CRASH, DEADLOCK)?;
+    Ok(Finding::new(Verdict::of(crash.passed), format!("of a holder that is gone, {}", crash.text)))
+}
+
+/// T27.
+pub(super) fn extending_has_no_limit(evidence: &Evidence<'_>, of: Of) -> Judged {
+    let kept = evidence.case(of, RENEWED, NOT_RENEWED)?;
+    let limited = match of {
+        // The library's client ends it, whatever the driver does. The scheme has no such limit.
+        Of::Scheme(..) => false,
+        Of::Ours(_) => evidence.case(of, MAX_HOLD, "")?.passed,
+    };
+    let verdict = match (kept.passed, limited) {
+        (true, true) => Verdict::HoldsWithin(format!("without max_hold only: {MAX_HOLD} passes")),
+        (true, false) => Verdict::Holds,
+        (false, _) => Verdict::DoesNotHold,
+    };
+    Ok(Finding::new(verdict, kept.text))
+}
+
+fn is_told(evidence: &Evidence<'_>, of: Of) -> Result<Shown, String> {
+    let pushed = evidence.figure(of, Scene::Told, "pushed")? == 1.0;
+    let waited = evidence.figure(of, Scene::Told, "granted_after_ms")?;
+    let how = if pushed { "is told of a release" } else { "looks again and again" };
+    Ok(Shown { passed: pushed, text: format!("a waiter {how}, and has the lock after {waited:.1} ms") })
+}
+
+fn outlives_a_death(evidence: &Evidence<'_>, of: Of) -> Result<Shown, String> {
+    let deadlock = evidence.figure(of, Scene::Dies, "deadlock")? == 1.0;
+    let took = evidence.figure(of, Scene::Dies, "watched_ms")?;
+    let ttl = evidence.figure(of, Scene::Dies, "ttl_ms")?;
+    let then = if deadlock { "still held" } else { "free" };
+    let text = format!(
+        "after the first request of a client that died then, it is {then} after {took:.0} ms (ttl {ttl:.0} ms)"
+    );
+    Ok(Shown { passed: !deadlock, text })
+}

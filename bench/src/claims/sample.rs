@@ -1,0 +1,259 @@
+//! The verdicts on data that were made up: both sides are judged by the same rule.
+
+use std::collections::BTreeMap;
+
+use lock_naive::Scheme;
+
+use super::evidence::{Disk, Evidence, Of};
+use super::list::CLAIMS;
+use super::trial::{Scene, Trial};
+use super::verdict::{Finding, Verdict};
+use super::{keeping, queues};
+use crate::backend::Backend;
+use crate::case::Case;
+use crate::machine::Machine;
+use crate::report::{Ended, Played, Report, Row, Server};
+
+/// The data of a run that never was.
+struct Data(Report);
+
+impl Default for Data {
+    fn default() -> Data {
+        Data(Report::begin(Vec::new(), true, Machine::this()))
+    }
+}
+
+impl Data {
+    fn server(&mut self, backend: Backend, disk: Disk) -> String {
+        let name = format!("{}{}", backend.as_str(), if disk == Disk::EveryWrite { "-durable" } else { "" });
+        if !self.0.servers.iter().any(|server| server.name == name) {
+            self.0.servers.push(Server {
+                name: name.clone(),
+                product: None,
+                backend: backend.as_str().to_owned(),
+                durable: Some(disk == Disk::EveryWrite),
+                info: None,
+            });
+        }
+        name
+    }
+
+    fn add(mut self, of: Of, trial: Trial, outcome: Ended, why: &str, figures: &[(&str, f64)]) -> Data {
+        let server = self.server(of.backend(), Disk::Unused);
+        let figures = figures.iter().map(|(name, figure)| ((*name).to_owned(), *figure));
+        self.0.played.push(Played {
+            server,
+            subject: of.subject().to_owned(),
+            case: trial.name().to_owned(),
+            outcome,
+            why: (!why.is_empty()).then(|| why.to_owned()),
+            figures: figures.collect::<BTreeMap<_, _>>(),
+        });
+        self
+    }
+
+    fn passes(self, of: Of, case: &'static str) -> Data {
+        self.add(of, Trial::Case(case), Ended::Passed, "", &[])
+    }
+
+    fn fails(self, of: Of, case: &'static str, why: &str) -> Data {
+        self.add(of, Trial::Case(case), Ended::Failed, why, &[])
+    }
+
+    fn not_run(self, of: Of, case: &'static str) -> Data {
+        let why = "it is about what this backend does not promise";
+        self.add(of, Trial::Case(case), Ended::NotRun, why, &[])
+    }
+
+    fn scene(self, of: Of, scene: Scene, figures: &[(&str, f64)]) -> Data {
+        self.add(of, Trial::Scene(scene), Ended::Measured, "", figures)
+    }
+
+    /// Adds `own-names` of a subject, with a latency in microseconds.
+    fn takes(mut self, subject: &str, backend: Backend, disk: Disk, p50_us: f64) -> Data {
+        let server = self.server(backend, disk);
+        let (case, subject) = (Case::OwnNames { tasks: 1 }.to_string(), subject.to_owned());
+        let (per_s, p50_us) = (1e6 / p50_us, Some(p50_us));
+        self.0.rows.push(Row { server, case, subject, per_s, p50_us, ..Row::default() });
+        self
+    }
+
+    /// Adds `failover`: how long until a lock was granted again, in milliseconds, and the share of the held locks that
+    /// were kept.
+    fn fails_over(mut self, of: Of, gap_ms: Option<f64>, kept: f64) -> Data {
+        let server = self.server(of.backend(), Disk::Unused);
+        self.0.rows.push(Row {
+            server,
+            case: Case::Failover.to_string(),
+            subject: of.subject().to_owned(),
+            max_us: gap_ms.map(|millis| millis * 1e3),
+            errors: u64::from(gap_ms.is_none()),
+            extra: BTreeMap::from([("kept".to_owned(), kept)]),
+            ..Row::default()
+        });
+        self
+    }
+
+    /// Returns the verdict on a claim by this data.
+    fn verdict(&self, id: &str, of: Of) -> Verdict {
+        let claim = CLAIMS.iter().find(|claim| claim.id == id).expect("there is such a claim");
+        assert_eq!(claim.about.1, of.backend(), "{id}");
+        let evidence = Evidence(&self.0);
+        let Finding { verdict, .. } = match of {
+            Of::Scheme(..) => claim.naive(&evidence),
+            Of::Ours(_) => claim.ours(&evidence),
+        };
+        verdict
+    }
+}
+
+fn both(scheme: Scheme, backend: Backend) -> [Of; 2] {
+    [Of::Scheme(scheme, backend), Of::Ours(backend)]
+}
+
+fn is_within(verdict: &Verdict) -> bool {
+    matches!(verdict, Verdict::HoldsWithin(_))
+}
+
+#[test]
+fn a_claim_that_a_case_decides_holds_when_it_fails_for_its_reason() {
+    for (id, scheme, backend, case, why) in [
+        ("T1", Scheme::UniqueIndex, Backend::MySql, keeping::CRASH, "the lease ends: not within 1.6s"),
+        ("T5", Scheme::FindAndModify, Backend::Mongo, keeping::CRASH, "the lease ends: not within 1.6s"),
+        (
+            "T9",
+            Scheme::Setnx,
+            Backend::Redis,
+            keeping::RELEASE_OF_ANOTHERS,
+            "left: Released\n right: NotHeld",
+        ),
+        ("T17", Scheme::Redlock, Backend::Redlock, keeping::TOKENS, "Some(..), then FencingToken(1)"),
+        (
+            "T20",
+            Scheme::SetNxEx,
+            Backend::Redis,
+            keeping::LATE_WRITE,
+            "the predecessor's write comes late: ()",
+        ),
+    ] {
+        for of in both(scheme, backend) {
+            let verdict = |data: Data| data.verdict(id, of);
+            assert_eq!(verdict(Data::default().fails(of, case, why)), Verdict::Holds, "{id}");
+            assert_eq!(verdict(Data::default().passes(of, case)), Verdict::DoesNotHold, "{id}");
+            let other = verdict(Data::default().fails(of, case, "the server is gone\nand more"));
+            assert!(
+                matches!(&other, Verdict::NotMeasured(why) if why.ends_with("gone and more")),
+                "{other:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_claim_that_a_scene_decides_depends_on_its_figures() {
+    let death = |deadlock| vec![("deadlock", deadlock), ("watched_ms", 3000.0), ("ttl_ms", 1000.0)];
+    let dead = |one, two| vec![("one_dead_s", one), ("two_dead_s", two)];
+    let waits = |early, never| vec![("waited_ms_if_released", early), ("waited_ms_if_not", never)];
+    let away = |away| vec![("unavailable_ms", away), ("max_ttl_ms", 2000.0)];
+    let failover = |two_held| vec![("two_held", two_held), ("token_rises", 0.0)];
+    let minority = |dead| vec![("granted_with_one_dead", dead), ("granted_with_one_silent_too", dead)];
+    let (fair, redlock) = (both(Scheme::FairQueue, Backend::Redis), both(Scheme::Redlock, Backend::Redlock));
+    for (id, of, scene, holds, does_not) in [
+        ("T8", both(Scheme::Setnx, Backend::Redis), Scene::Dies, death(1.0), death(0.0)),
+        ("T14", fair, Scene::Failover, failover(1.0), failover(0.0)),
+        ("T15", redlock, Scene::Minority, minority(1.0), minority(0.0)),
+        ("T16", redlock, Scene::EmptyRestart, vec![("two_held", 1.0)], vec![("two_held", 0.0)]),
+        ("T19", fair, Scene::DeadWaiters, dead(5.9, 10.9), dead(5.9, 6.0)),
+        ("T23", redlock, Scene::EarlyRelease, waits(110.0, 1000.0), waits(990.0, 1000.0)),
+        ("T25", [redlock[1]; 2], Scene::CrashedMajority, away(2100.0), away(20.0)),
+    ] {
+        for of in of {
+            let verdict = |figures: &[(&str, f64)]| Data::default().scene(of, scene, figures).verdict(id, of);
+            assert_eq!((verdict(&holds), verdict(&does_not)), (Verdict::Holds, Verdict::DoesNotHold), "{id}");
+        }
+    }
+}
+
+#[test]
+fn a_claim_of_several_things_holds_if_all_of_them_do() {
+    let told = |pushed| vec![("pushed", pushed), ("granted_after_ms", 3.0)];
+    let refused = "expected a grant, got Busy";
+    for of in both(Scheme::SetNxEx, Backend::Redis) {
+        let data = |pushed| Data::default().scene(of, Scene::Told, &told(pushed));
+        let neither = data(0.0).fails(of, keeping::SAME_OWNER, refused).verdict("T12", of);
+        let all = data(1.0).passes(of, keeping::SAME_OWNER).verdict("T12", of);
+        assert_eq!((neither, all), (Verdict::Holds, Verdict::DoesNotHold));
+        assert!(is_within(&data(0.0).passes(of, keeping::SAME_OWNER).verdict("T12", of)));
+    }
+    for of in both(Scheme::FairQueue, Backend::Redis) {
+        let dead =
+            |one| Data::default().scene(of, Scene::DeadWaiters, &[("one_dead_s", one), ("two_dead_s", 10.9)]);
+        assert_eq!(dead(5.9).passes(of, queues::ORDER).verdict("T18", of), Verdict::Holds);
+        assert!(is_within(&dead(0.1).passes(of, queues::ORDER).verdict("T18", of)));
+        assert_eq!(dead(5.9).not_run(of, queues::ORDER).verdict("T18", of), Verdict::DoesNotHold);
+        let kept = || Data::default().passes(of, keeping::RENEWED);
+        assert_eq!(kept().passes(of, keeping::CRASH).verdict("T21", of), Verdict::Holds);
+        let deadlock = kept().fails(of, keeping::CRASH, "the lease ends: not within 1s");
+        assert_eq!(deadlock.verdict("T21", of), Verdict::DoesNotHold);
+    }
+    let of = Of::Ours(Backend::Redlock);
+    let limited = Data::default().passes(of, keeping::RENEWED).passes(of, keeping::MAX_HOLD);
+    assert!(is_within(&limited.verdict("T27", of)));
+    let available = Of::Ours(Backend::ZooKeeper);
+    let fails_over = |gap, kept| Data::default().fails_over(available, gap, kept).verdict("T6", available);
+    assert_eq!((fails_over(Some(700.0), 1.0), fails_over(None, 1.0)), (Verdict::Holds, Verdict::DoesNotHold));
+    assert!(is_within(&fails_over(Some(700.0), 0.5)));
+}
+
+#[test]
+fn a_claim_on_speed_compares_two_figures_of_one_run() {
+    let at = |id, of: Of, other: (&str, Backend), disk, own, others| {
+        let data = Data::default().takes(of.subject(), of.backend(), disk, own);
+        data.takes(other.0, other.1, Disk::EveryWrite, others)
+            .takes(other.0, other.1, Disk::Unused, others)
+            .verdict(id, of)
+    };
+    let (slow, fast) = (300.0, 100.0);
+    for (id, of, other, disk, holds) in [
+        (
+            "T3",
+            both(Scheme::UniqueIndex, Backend::MySql),
+            (Scheme::Setnx.name(), Backend::Redis),
+            Disk::Unused,
+            slow,
+        ),
+        (
+            "T4",
+            both(Scheme::FindAndModify, Backend::Mongo),
+            (Scheme::UniqueIndex.name(), Backend::MySql),
+            Disk::Unused,
+            30.0,
+        ),
+        (
+            "T7",
+            both(Scheme::Setnx, Backend::Redis),
+            (Scheme::UniqueIndex.name(), Backend::MySql),
+            Disk::Unused,
+            60.0,
+        ),
+        ("T24", both(Scheme::SetNxEx, Backend::Redis), ("ours", Backend::Etcd), Disk::EveryWrite, slow),
+    ] {
+        for of in of {
+            let other = if let Of::Ours(_) = of { ("ours", other.1) } else { other };
+            let verdict = |own| at(id, of, other, disk, own, fast);
+            let does_not = if holds > fast { 20.0 } else { slow };
+            assert_eq!(
+                (verdict(holds), verdict(does_not)),
+                (Verdict::Holds, Verdict::DoesNotHold),
+                "{id} {of:?}"
+            );
+        }
+    }
+    for (of, at_once) in both(Scheme::Redlock, Backend::Redlock).into_iter().zip(["baseline", "ours"]) {
+        let one_by_one = |micros| {
+            let data = Data::default().takes(at_once, Backend::Redlock, Disk::Unused, 150.0);
+            data.takes(Scheme::Redlock.name(), Backend::Redlock, Disk::Unused, micros).verdict("T22", of)
+        };
+        assert_eq!((one_by_one(400.0), one_by_one(100.0)), (Verdict::Holds, Verdict::DoesNotHold));
+    }
+}
