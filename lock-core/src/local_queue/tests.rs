@@ -116,18 +116,18 @@ async fn hand_off_budget(
     before: Before,
     others: Option<bool>,
 ) -> u32 {
-    let mut hand_off_budget = 0;
+    let mut in_a_row = 0;
     loop {
         let turn = enter(queues, name).await;
-        if hand_off_budget == 20 || turn.turns_owed() > 0 {
-            return hand_off_budget;
+        if in_a_row == 20 || turn.turns_owed() > 0 {
+            return in_a_row;
         }
-        if hand_off_budget == 0 && before == Before::Busy {
+        if in_a_row == 0 && before == Before::Busy {
             turn.busy(queues.clock.now(), None);
         }
         turn.granted();
         turn.released(others);
-        hand_off_budget += 1;
+        in_a_row += 1;
     }
 }
 
