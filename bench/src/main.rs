@@ -1,7 +1,7 @@
 //! Compares the library with the least that its drivers could do, and with peers, in one interleaved run.
 //!
 //! `bench/README.md` says what is measured and how to read it. [`plan`] says what is done, [`run`](mod@run) does it,
-//! [`report`] is what comes of it, [`goals`] and [`claims`] judge that, and [`print`] and [`page`] show it.
+//! [`report`] is what comes of it, [`goals`] and [`claims`] judge that, and [`mod@print`] and [`page`] show it.
 
 // The futures of sqlx are nested deeper than the compiler's default limit.
 #![recursion_limit = "256"]

@@ -146,7 +146,7 @@ const fn driven(listing: &'static Listing, start: &'static [&'static str]) -> Op
     Some(Program { listing, start })
 }
 
-/// https://redisson.pro/docs/data-and-services/locks-and-synchronizers/: a watchdog prolongs the lease "while lock holder
+/// <https://redisson.pro/docs/data-and-services/locks-and-synchronizers/>: a watchdog prolongs the lease "while lock holder
 /// Redisson instance is alive"; waiters are told by a "pub/sub channel".
 const REDISSON: Peer = Peer {
     name: "redisson-lock",
