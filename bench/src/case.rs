@@ -1,4 +1,4 @@
-//! What is measured: workloads with their parameters.
+//! The cases of a run: workloads with their parameters.
 
 use std::fmt::{self, Display};
 use std::time::Duration;
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workload_or_one_case_of_it_is_asked_for() {
+    fn a_run_takes_a_workload_or_one_case() {
         let count = |name: &str| asked_for(&[name.to_owned()]).map(|cases| cases.len()).ok();
         assert_eq!((count("hand-over"), count("own-names tasks=64"), count("own")), (Some(1), Some(1), None));
         assert!(count("own-names") > Some(3));

@@ -1,4 +1,4 @@
-//! What the library has to reach on each server, and whether it did in one run. A verdict is a function of the report
+//! The goals of the library on each server, and their verdicts for one run. A verdict is a function of the report
 //! alone, as those on [claims](crate::claims) are.
 
 use serde::{Deserialize, Serialize};
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_uneven_crowd_counts_if_its_grants_are_enough() {
+    fn the_most_uneven_crowd_with_enough_grants_counts() {
         let crowd = Case::OneName { contenders: 64, processes: 8 };
         let share = |server: &str, name: &str, share, grants| {
             judged("shares", server, crowd, |row| {
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn each_process_that_waits_costs_one_more_request_or_too_many() {
+    fn a_waiting_process_costs_at_most_one_request() {
         let case = Case::OneName { contenders: 8, processes: 8 };
         let of_eight = |requests| {
             judged("requests", "redis", case, |row| extra(row, "requests_per_hand_over", requests))

@@ -1,4 +1,4 @@
-//! What is printed: rows while they are measured, the verdicts at the end, tables in Markdown, and figures for people.
+//! The printed output of a run: rows while they are measured, the verdicts at the end, tables in Markdown, and figures for people.
 
 use std::fmt::Write;
 use std::path::Path;

@@ -201,3 +201,19 @@ fn distance(a: &str, b: &str) -> usize {
     }
     last[b.len()]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::not_built_in;
+
+    #[test]
+    fn etcd_that_is_missing_says_what_it_takes() {
+        let said =
+            |scheme, feature| not_built_in::<()>(scheme, feature, ()).unwrap_err().message().to_owned();
+        let etcd = said("etcds", "etcd");
+        for words in ["etcds://", "--features etcd", "protoc", "protobuf-compiler", "Homebrew: protobuf"] {
+            assert!(etcd.contains(words), "{words}: {etcd}");
+        }
+        assert!(!said("zk", "zk").contains("protoc"));
+    }
+}

@@ -1,4 +1,4 @@
-//! What a run has to say about claims: figures of workloads, and what became of trials.
+//! The evidence of a run for claims: figures of workloads, and what became of trials.
 
 use lock_naive::Scheme;
 

@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_claim_of_the_document_is_there_in_its_order() {
+    fn claims_stand_in_the_order_of_the_document() {
         let ids: Vec<&str> = CLAIMS.iter().map(|claim| claim.id).collect();
         let is_claim = |line: &&str| line.starts_with("| T") && line.matches(" | ").count() == 2;
         let lines: Vec<&str> = DOCUMENT.lines().filter(is_claim).collect();

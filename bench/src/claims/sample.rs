@@ -116,7 +116,7 @@ fn is_within(verdict: &Verdict) -> bool {
 }
 
 #[test]
-fn a_claim_that_a_case_decides_holds_when_it_fails_for_its_reason() {
+fn a_failed_case_decides_a_claim_by_its_reason() {
     for (id, scheme, backend, case, why) in [
         ("T1", Scheme::UniqueIndex, Backend::MySql, keeping::CRASH, "the lease ends: not within 1.6s"),
         ("T5", Scheme::FindAndModify, Backend::Mongo, keeping::CRASH, "the lease ends: not within 1.6s"),
@@ -150,7 +150,7 @@ fn a_claim_that_a_case_decides_holds_when_it_fails_for_its_reason() {
 }
 
 #[test]
-fn a_claim_that_a_scene_decides_depends_on_its_figures() {
+fn a_scene_decides_a_claim_by_its_figures() {
     let death = |deadlock| vec![("deadlock", deadlock), ("watched_ms", 3000.0), ("ttl_ms", 1000.0)];
     let dead = |one, two| vec![("one_dead_s", one), ("two_dead_s", two)];
     let waits = |early, never| vec![("waited_ms_if_released", early), ("waited_ms_if_not", never)];
@@ -175,7 +175,7 @@ fn a_claim_that_a_scene_decides_depends_on_its_figures() {
 }
 
 #[test]
-fn a_claim_of_several_things_holds_if_all_of_them_do() {
+fn a_claim_of_several_parts_needs_them_all() {
     let told = |pushed| vec![("pushed", pushed), ("granted_after_ms", 3.0)];
     let refused = "expected a grant, got Busy";
     for of in both(Scheme::SetNxEx, Backend::Redis) {
@@ -206,7 +206,7 @@ fn a_claim_of_several_things_holds_if_all_of_them_do() {
 }
 
 #[test]
-fn a_claim_on_speed_compares_two_figures_of_one_run() {
+fn a_speed_claim_compares_figures_of_one_run() {
     let at = |id, of: Of, other: (&str, Backend), disk, own, others| {
         let data = Data::default().takes(of.subject(), of.backend(), disk, own);
         data.takes(other.0, other.1, Disk::EveryWrite, others)

@@ -1,4 +1,4 @@
-//! What is tried: cases of the suite, and scenes that no case plays.
+//! The trials of claims: cases of the suite, and scenes that no case plays.
 
 /// Something that is tried on a scheme, and on the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

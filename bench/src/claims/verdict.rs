@@ -1,4 +1,4 @@
-//! What can be said of a claim.
+//! The verdict on a claim.
 
 /// The verdict on a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]

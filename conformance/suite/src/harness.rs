@@ -50,6 +50,11 @@ pub trait Harness: fmt::Debug + Send + Sync + 'static {
         SHORTEST_TTL
     }
 
+    /// By how much a holder's age, as the server's answers show it, may be too short.
+    fn age_too_short_by(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// Returns how many held locks one request can prove at most, on a server that keeps sessions. Default: any number.
     fn proven_at_once(&self) -> usize {
         usize::MAX

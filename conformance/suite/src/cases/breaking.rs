@@ -46,7 +46,7 @@ async fn inspect_shows_the_holder(s: Setting) {
     let held = a.lock(name.as_str()).ttl(s.ttl() * 10).label("worker pid 7").build().expect("fine terms");
     let asked = Instant::now();
     let guard = held.acquire().answered().await;
-    tokio::time::sleep(ms(40)).await;
+    tokio::time::sleep(ms(20) + s.harness.age_too_short_by()).await;
     let holder = lock.inspect().answered().await.holder.expect("it is held");
     assert_eq!(holder.label.as_deref(), Some("worker pid 7"));
     assert_eq!(holder.token, Some(guard.token()), "{holder:?}");
