@@ -5,6 +5,9 @@ use std::fmt;
 
 use crate::setup::Missing;
 
+/// How many cases of one run may be late because the machine stood still. If more are, the machine is not the cause.
+const MOST_EXCUSED: usize = 3;
+
 /// The notes of a whole run, without repetitions.
 #[derive(Debug, Default)]
 pub(crate) struct Summary {
@@ -17,7 +20,7 @@ pub(crate) struct Summary {
     failed: BTreeSet<String>,
     /// Cases that were too late on a machine that stood still meanwhile, and then passed by themselves, with the
     /// reason.
-    pub(crate) excused: BTreeSet<String>,
+    excused: BTreeSet<String>,
     /// Cases that had shown nothing, and were repeated.
     void: BTreeSet<String>,
 }
@@ -55,6 +58,27 @@ impl Summary {
         };
         let cases = self.not_run.entry(reason.to_owned()).or_default().entry(place.to_owned()).or_default();
         case.is_some_and(|case| cases.insert(case))
+    }
+
+    /// Fails if the machine excuses too much: more than a few cases of a run, or a case in two runs in a row.
+    pub(crate) fn judge_excuses(&self, last: &Summary) -> Result<(), String> {
+        let (excused, last) = (self.excused_cases(), last.excused_cases());
+        let again: Vec<&str> = excused.intersection(&last).map(String::as_str).collect();
+        if !again.is_empty() {
+            return Err(format!("too late in two runs in a row: {}", again.join(", ")));
+        }
+        match excused.len() {
+            0..=MOST_EXCUSED => Ok(()),
+            many => Err(format!(
+                "{many} cases were too late; the machine excuses {MOST_EXCUSED} of a run at most"
+            )),
+        }
+    }
+
+    /// Returns the cases that were excused: `server: topic::case`.
+    fn excused_cases(&self) -> BTreeSet<String> {
+        let case = |text: &String| text.splitn(3, ": ").take(2).collect::<Vec<_>>().join(": ");
+        self.excused.iter().map(case).collect()
     }
 
     /// Adds something that was missing from the beginning.
@@ -130,6 +154,18 @@ mod tests {
                    redis 7: f::g: too late by 1s: h\n\
                    Repeated, because the fault that they are about had not happened:\n  d: e\nFailed cases:\n  b: c";
         assert!(said.ends_with(&format!("Everything was run.\n{end}")), "{said}");
+    }
+
+    #[test]
+    fn a_case_is_excused_once_and_few_cases_are() {
+        let excused = |cases: &[&str]| -> Summary {
+            Summary::read(&cases.iter().map(|case| format!("excused\tx: {case}: late\n")).collect::<String>())
+        };
+        let none = Summary::default();
+        assert_eq!(excused(&["a", "b", "c"]).judge_excuses(&excused(&["d"])), Ok(()));
+        assert!(excused(&["a", "b", "c", "d"]).judge_excuses(&none).unwrap_err().starts_with("4 cases"));
+        let again = excused(&["a", "b"]).judge_excuses(&excused(&["b"])).unwrap_err();
+        assert_eq!(again, "too late in two runs in a row: x: b");
     }
 
     #[test]

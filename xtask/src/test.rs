@@ -34,9 +34,6 @@ pub(crate) enum Size {
     Full,
 }
 
-/// How many cases of one run may be late because the machine stood still. If more are, the machine is not the cause.
-const MOST_EXCUSED: usize = 3;
-
 /// Cargo's arguments for the whole workspace.
 const EVERYTHING: [&str; 2] = ["--workspace", "--all-features"];
 
@@ -120,7 +117,7 @@ pub(crate) fn tested(extent: &Extent, size: Size, consent: Consent, steps: &mut 
     if !steps.all_well() {
         return;
     }
-    let mut ran = Vec::new();
+    let (mut ran, last) = (Vec::new(), noted(Vec::new()));
     steps.step("tests", || {
         ran = tests(extent, size, built);
         let failed: Vec<_> = ran.iter().filter(|ran| ran.outcome.is_err()).map(|ran| &*ran.name).collect();
@@ -129,12 +126,7 @@ pub(crate) fn tested(extent: &Extent, size: Size, consent: Consent, steps: &mut 
     let summary = noted(missing);
     println!("\n{summary}");
     println!("Each case that was not run, excused, repeated or failed: {}", notes().display());
-    steps.step("excuses", || match summary.excused.len() {
-        0..=MOST_EXCUSED => Ok(()),
-        many => {
-            Err(format!("{many} cases were too late; the machine excuses {MOST_EXCUSED} of a run at most"))
-        }
-    });
+    steps.step("excuses", || summary.judge_excuses(&last));
     ran.sort_by_key(|ran| std::cmp::Reverse(ran.took));
     let longest = ran.iter().take(8).map(|ran| format!("{} {:.0} s", ran.name, ran.took.as_secs_f64()));
     println!("\nThe longest programs: {}", longest.collect::<Vec<_>>().join(", "));
