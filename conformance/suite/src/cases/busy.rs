@@ -24,17 +24,20 @@ pub(crate) const CASES: &[Case] = &[
 /// How many names are busy: fewer than a client has connections, and more.
 const COUNTS: [usize; 2] = [3, 10];
 
-/// Clients, each with some names of its own that another program keeps busy.
+/// Clients, each with some names of its own that another program keeps busy. The client with the most names has the server
+/// to itself, as a server has work with each.
 async fn for_each_count<F: Future<Output = ()> + Send + 'static>(s: &Setting, part: impl Fn(Scene) -> F) {
-    let mut parts = JoinSet::new();
     let many = s.size("busy names", 40, 80);
-    for count in COUNTS.into_iter().chain([many]) {
-        let client = s.client().await;
-        let names = (0..count).map(|_| s.name()).collect();
-        parts.spawn(part(Scene { s: s.clone(), client, names }));
-    }
-    while let Some(part) = parts.join_next().await {
-        part.returned();
+    for counts in [&COUNTS[..], &[many]] {
+        let mut parts = JoinSet::new();
+        for count in counts {
+            let client = s.client().await;
+            let names = (0..*count).map(|_| s.name()).collect();
+            parts.spawn(part(Scene { s: s.clone(), client, names }));
+        }
+        while let Some(part) = parts.join_next().await {
+            part.returned();
+        }
     }
 }
 
