@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use lock_conformance::{Data, Step, record};
 
-use super::catalogue::Found;
+use super::catalogue::Listing;
 use super::clock::WallClock;
 use super::executable::Executable;
 use super::folder::Folder;
@@ -52,13 +52,19 @@ impl Owned {
     /// The reason if there is no program, or if it does not start. Also if the environment names a server: that server
     /// is the one to be tested, and the suite must not stop it.
     pub fn start(product: &'static dyn Product, settings: &Settings) -> Result<Owned, Absence> {
-        let listing = product.listing();
-        let required = Requirement::from_env()?;
-        if std::env::var_os(listing.variable).is_some_and(|url| !url.is_empty()) {
-            let why = format!("the server of {} is not ours to stop or to configure", listing.variable);
-            return Err(Absence::NotRun(why));
-        }
-        Owned::from_program(product, settings).map_err(|no_server| required.judge(listing, no_server))
+        let required = required(product.listing())?;
+        Owned::from_program(product, settings)
+            .map_err(|no_server| required.judge(product.listing(), no_server))
+    }
+
+    /// Finds the program of a server, and starts nothing.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`start`](Owned::start) that do not depend on the start.
+    pub fn find(product: &'static dyn Product) -> Result<(), Absence> {
+        let required = required(product.listing())?;
+        program(product).map(drop).map_err(|no_server| required.judge(product.listing(), no_server))
     }
 
     /// Starts a server, whatever the environment names or requires.
@@ -66,19 +72,12 @@ impl Owned {
         product: &'static dyn Product,
         settings: &Settings,
     ) -> Result<Owned, NoServer> {
-        let listing = product.listing();
-        let Some(found) = listing.find(&std::env::var_os("PATH").unwrap_or_default()) else {
-            return Err(NoServer::Absent(listing.missing()));
-        };
-        let program = found.program.clone();
-        Owned::launch(product, found, settings).map_err(|error| match error.kind() {
-            io::ErrorKind::Unsupported => NoServer::Absent(error.to_string()),
-            _ => NoServer::Failed(format!("{} did not start: {error}", program.display())),
-        })
+        let program = program(product)?;
+        let path = program.path().to_owned();
+        Owned::launch(product, program, settings).map_err(|error| no_server(&path, &error))
     }
 
-    fn launch(product: &'static dyn Product, found: Found, settings: &Settings) -> io::Result<Owned> {
-        let program = Executable::new(found, product.account())?;
+    fn launch(product: &'static dyn Product, program: Executable, settings: &Settings) -> io::Result<Owned> {
         let clock = match settings.clock {
             Clock::Machines => None,
             Clock::Own => Some(WallClock::new(&program)?),
@@ -267,6 +266,33 @@ impl Owned {
 
     fn process(&self) -> MutexGuard<'_, Option<ProcessTree>> {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns what is required. The error is that the environment names a server, which no test may stop or configure.
+fn required(listing: &Listing) -> Result<Requirement, Absence> {
+    let required = Requirement::from_env()?;
+    match std::env::var_os(listing.variable).is_some_and(|url| !url.is_empty()) {
+        true => {
+            let why = format!("the server of {} is not ours to stop or to configure", listing.variable);
+            Err(Absence::NotRun(why))
+        }
+        false => Ok(required),
+    }
+}
+
+fn program(product: &'static dyn Product) -> Result<Executable, NoServer> {
+    let listing = product.listing();
+    let found = listing.find(&std::env::var_os("PATH").unwrap_or_default());
+    let found = found.ok_or_else(|| NoServer::Absent(listing.missing()))?;
+    let path = found.program.clone();
+    Executable::new(found, product.account()).map_err(|error| no_server(&path, &error))
+}
+
+fn no_server(program: &Path, error: &io::Error) -> NoServer {
+    match error.kind() {
+        io::ErrorKind::Unsupported => NoServer::Absent(error.to_string()),
+        _ => NoServer::Failed(format!("{} did not start: {error}", program.display())),
     }
 }
 
