@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-use crate::documents::{files, read};
+use crate::documents::{files_below, read};
 use crate::steps::{End, Steps, command};
 use crate::workspace::{Package, cargo, packages, root, target};
 
@@ -44,7 +44,7 @@ pub(crate) fn check(packages: &[Package]) -> Result<End, String> {
         Err(why) => return Ok(End::NotRun(why)),
     };
     let mut committed = BTreeMap::new();
-    for path in files(&root().join(FOLDER), "txt")? {
+    for path in files_below(&root().join(FOLDER), "txt")? {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         committed.insert(name, read(&path)?);
     }

@@ -9,14 +9,9 @@ use crate::workspace::{root, target};
 
 /// Checks all that can be checked without the network.
 pub(crate) fn check() -> Result<End, String> {
-    match program() {
-        Some(program) => {
-            let offline =
-                ["--locked", "--offline", "check", "--hide-inclusion-graph", "bans", "licenses", "sources"];
-            command(Command::new(program).current_dir(root()).args(offline)).map(|()| End::Done)
-        }
-        None => Ok(End::NotRun(MISSING.to_owned())),
-    }
+    let Some(program) = program() else { return Ok(End::NotRun(MISSING.to_owned())) };
+    let check = ["--locked", "--offline", "check", "--hide-inclusion-graph", "bans", "licenses", "sources"];
+    command(Command::new(program).current_dir(root()).args(check)).map(|()| End::Done)
 }
 
 /// Checks whether a dependency has a known vulnerability. The list of them is in a repository, which has to be reached.

@@ -85,7 +85,7 @@ fn written(document: &str, evidence: &Evidence) -> Result<(String, Vec<String>),
         anchors.extend(behind(line, "<a id=\"").filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())));
         if line == BEGIN {
             let items = anchors[listed..].iter().map(|anchor| item(anchor, evidence));
-            text += &format!("\n{}\n{END}\n", items.collect::<String>());
+            text += &format!("\n{}{END}\n", items.collect::<String>());
             listed = anchors.len();
             lines.find(|line| *line == END).ok_or("a list of tests has no end")?;
         }
@@ -209,7 +209,7 @@ mod tests {
         let evidence = Evidence::from([("b".to_owned(), BTreeSet::from(["x::y".to_owned()]))]);
         let page = |list: &str| format!("<a id=\"b\"></a>A promise.\n\n{BEGIN}\n{list}{END}\n\nThe rest.\n");
         let (text, anchors) = written(&page("stale\n"), &evidence).unwrap();
-        assert_eq!((text, anchors), (page("\n- [b](#b): `x::y`\n\n"), vec!["b".to_owned()]));
+        assert_eq!((text, anchors), (page("\n- [b](#b): `x::y`\n"), vec!["b".to_owned()]));
         assert!(written("<a id=\"b\"></a>", &evidence).unwrap_err().contains("follows b"));
     }
 

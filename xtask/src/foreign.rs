@@ -2,22 +2,16 @@
 
 use std::env::var_os;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use crate::interop::{Driver, Listing};
 use crate::steps::quietly;
-use crate::workspace::target;
 
 /// Says why the client can be neither built nor run here; `None` if it can.
 pub(crate) fn lack(client: &Listing) -> Option<String> {
     let program = client.missing(&var_os("PATH").unwrap_or_default())?;
     Some(format!("there is no {program} on the PATH"))
-}
-
-/// Returns the folder of a driver in the folder `drivers` of `target`.
-pub(crate) fn folder(drivers: &str, client: &Listing) -> PathBuf {
-    target().join(drivers).join(client.name)
 }
 
 /// Builds the driver, first in a folder of another name, so that `folder` has only what was built completely.

@@ -11,6 +11,7 @@ use crate::foreign;
 use crate::install::{Installation, Machine, is_program, is_root};
 use crate::interop;
 use crate::peers;
+use crate::workspace::target;
 
 /// The user's consent to install missing tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +157,7 @@ impl Plan {
             self.missing.push(Missing { name, why });
             return;
         }
-        let folder = foreign::folder(drivers, client);
+        let folder = target().join(drivers).join(name);
         if driver.is_built(&folder) {
             return;
         }

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::documents::read;
+
 /// A member of the workspace.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Package {
@@ -77,10 +79,6 @@ fn folders(member: &str) -> Result<Vec<String>, String> {
     let mut names: Vec<_> = names.filter(|name| name.starts_with(prefix)).collect();
     names.sort();
     Ok(names)
-}
-
-fn read(file: &Path) -> Result<String, String> {
-    fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))
 }
 
 // The manifests are our own and have a regular form, so a few lines can read them. A TOML library would have to be

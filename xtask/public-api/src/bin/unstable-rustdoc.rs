@@ -4,15 +4,8 @@
 
 use std::process::{Command, ExitCode};
 
-fn main() -> ExitCode {
-    let rustdoc =
-        Command::new("rustdoc").args(std::env::args_os().skip(1)).env("RUSTC_BOOTSTRAP", "1").status();
-    match rustdoc {
-        Ok(status) if status.success() => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("rustdoc: {error}");
-            ExitCode::FAILURE
-        }
-    }
+fn main() -> std::io::Result<ExitCode> {
+    let mut rustdoc = Command::new("rustdoc");
+    let status = rustdoc.args(std::env::args_os().skip(1)).env("RUSTC_BOOTSTRAP", "1").status()?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
