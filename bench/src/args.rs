@@ -40,7 +40,7 @@ pub(crate) struct Run {
     /// Only this workload, or only one case of it ("own-names tasks=64"); may be given more than once
     #[arg(long = "workload", value_name = "WORKLOAD")]
     pub(crate) workloads: Vec<String>,
-    /// Shorter, and fewer cases: all servers within ten minutes
+    /// Shorter, and fewer cases
     #[arg(long)]
     pub(crate) quick: bool,
     /// Measure other libraries' locks in the same rounds, too; `cargo xtask peers` builds those that are not in Rust

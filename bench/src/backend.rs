@@ -1,4 +1,4 @@
-//! Which kind of server a URL leads to.
+//! The kind of server to which a URL leads.
 
 use lock_core::toolkit::Location;
 

@@ -7,7 +7,6 @@ use crate::Outcome;
 use crate::rounds::Pace;
 use crate::subjects::Kind;
 
-/// A workload with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Case {
     /// Tasks of one client, each on a name of its own: acquire, release.
@@ -24,7 +23,7 @@ pub(crate) enum Case {
     OneLost,
     /// Many locks that one client of another process holds and renews: what that costs.
     Held { locks: usize },
-    /// What is claimed of well-known schemes (docs/claims.md), tried on the schemes and on the library.
+    /// The claims of docs/claims.md, tried on the schemes of texts and on the library.
     Claims,
     /// A holder is killed (-9): how long until a waiter has the lock.
     Recovery,
@@ -115,19 +114,14 @@ impl Display for Case {
     }
 }
 
-/// How thorough a run is.
+/// A run is quick or thorough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Speed {
-    /// All servers within ten minutes.
     Quick,
     Thorough,
 }
 
-/// Returns the cases that `--workload` asks for, or all of them.
-///
-/// # Errors
-///
-/// If one of the names is that of nothing.
+/// Returns the cases that `--workload` asks for, or all of them. An unknown name is an error.
 pub(crate) fn asked_for(names: &[String]) -> Outcome<Vec<Case>> {
     let is_it = |case: &Case, name: &str| case.workload() == name || case.to_string() == name;
     if let Some(name) = names.iter().find(|name| !Case::all().any(|case| is_it(&case, name))) {

@@ -3,9 +3,25 @@
 use std::io;
 
 use lock_conformance::Data;
-use lock_test_servers::{Absence, Ensemble, EtcdCluster, Owned, Redis, ReplicaSet, Settings};
+use lock_test_servers::{
+    Absence, Clock, Ensemble, EtcdCluster, Owned, Persistence, Redis, ReplicaSet, Settings,
+};
 
+use crate::Outcome;
 use crate::backend::Backend;
+
+/// Starts servers that keep nothing.
+pub(crate) fn start(count: usize, clock: Clock) -> Outcome<Vec<Owned>> {
+    let settings = Settings { persistence: Persistence::None, clock, ..Settings::default() };
+    let started = (0..count).map(|_| Owned::start(&Redis, &settings)).collect::<Result<_, _>>();
+    Ok(started.map_err(|absence| absence.to_string())?)
+}
+
+/// Returns the URL of several servers, without parameters.
+pub(crate) fn url_of(servers: &[Owned]) -> String {
+    let hosts: Vec<String> = servers.iter().map(Owned::address).collect();
+    format!("redlock://{}/", hosts.join(","))
+}
 
 /// Several servers that were started here. Dropping it kills them.
 pub(crate) enum Cluster {
@@ -16,10 +32,8 @@ pub(crate) enum Cluster {
     Redlock(Vec<Owned>),
 }
 
-/// How many servers of Redlock are started.
 const REDLOCK: usize = 5;
 
-/// A member that was killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Killed(usize);
 
@@ -29,11 +43,7 @@ impl Cluster {
         matches!(backend, Backend::Etcd | Backend::ZooKeeper | Backend::Mongo | Backend::Redlock)
     }
 
-    /// Starts one, and waits until it serves. Blocks for seconds.
-    ///
-    /// # Errors
-    ///
-    /// If the server is missing or does not start, or if no cluster of its kind is known.
+    /// Starts one, and waits until it serves, for seconds.
     pub(crate) fn start(backend: Backend) -> Result<Cluster, Absence> {
         let settings = Settings::default();
         match backend {
@@ -48,24 +58,16 @@ impl Cluster {
         }
     }
 
-    /// Returns the URL for clients, which names all members.
     pub(crate) fn url(&self) -> String {
         match self {
             Cluster::Etcd(cluster) => cluster.url(),
             Cluster::ZooKeeper(ensemble) => ensemble.url(),
             Cluster::Mongo(set) => set.url(),
-            Cluster::Redlock(servers) => {
-                let hosts: Vec<String> = servers.iter().map(Owned::address).collect();
-                format!("redlock://{}/", hosts.join(","))
-            }
+            Cluster::Redlock(servers) => url_of(servers),
         }
     }
 
     /// Returns the member that leads; where none does, the first one.
-    ///
-    /// # Errors
-    ///
-    /// If no member leads in time.
     pub(crate) fn leader(&self) -> io::Result<usize> {
         match self {
             Cluster::Etcd(cluster) => cluster.leader(),
@@ -76,20 +78,12 @@ impl Cluster {
     }
 
     /// Kills a member (-9).
-    ///
-    /// # Errors
-    ///
-    /// If it is down.
     pub(crate) fn kill(&self, member: usize) -> io::Result<Killed> {
         self.members()[member].kill()?;
         Ok(Killed(member))
     }
 
     /// Starts it again with its data, and waits until the others have it back.
-    ///
-    /// # Errors
-    ///
-    /// If that takes too long.
     pub(crate) fn mend(&self, Killed(member): Killed) -> io::Result<()> {
         self.members()[member].restart(Data::Kept)?;
         match self {

@@ -1,16 +1,15 @@
-//! How many requests a server has received, by its own count.
+//! The server counts the requests that it has received.
 
 use mongodb::bson::{Document, doc};
 use redis::aio::MultiplexedConnection;
 use sqlx::mysql::MySqlConnection;
 use sqlx::postgres::PgConnection;
-use sqlx::{AssertSqlSafe, Row};
+use sqlx::{AssertSqlSafe, ConnectOptions, Row};
 
 use crate::Outcome;
 use crate::backend::Backend;
 use crate::raw;
 
-/// A connection on which a server is asked for its count.
 pub(crate) enum Counter {
     /// One server, or several of which a majority decides.
     Redis(Vec<MultiplexedConnection>),
@@ -23,19 +22,15 @@ pub(crate) enum Counter {
 }
 
 impl Counter {
-    /// Begins to count the requests to the server.
-    ///
-    /// # Errors
-    ///
-    /// If the server doesn't count them.
+    /// Begins to count the requests to the server, if that counts them.
     pub(crate) async fn of(backend: Backend, url: &str) -> Outcome<Counter> {
         Ok(match backend {
             Backend::Redis | Backend::Redlock => {
                 Counter::Redis(raw::redis::Server::connect_to_all(url).await?)
             }
-            Backend::MySql => Counter::MySql(raw::mysql::connect(url).await?),
+            Backend::MySql => Counter::MySql(raw::sql::mysql(url)?.connect().await?),
             Backend::Postgres => Counter::Postgres(postgres(url).await?),
-            Backend::Mongo => Counter::Mongo(raw::mongo::connect(url).await?),
+            Backend::Mongo => Counter::Mongo(mongodb::Client::with_uri_str(url).await?),
             Backend::Etcd => Counter::Etcd(url.to_owned()),
             Backend::ZooKeeper => Counter::ZooKeeper(url.to_owned()),
             Backend::Memory | Backend::Sqlite => return Err("only a server counts its requests".into()),
@@ -118,12 +113,12 @@ const CALLS: &str = "SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_stateme
 
 /// Keeps a PostgreSQL that this program has started from counting, which costs it something, until a counter asks it to.
 pub(crate) async fn rest(url: &str) -> Outcome<()> {
-    counts_if_started_here(&mut raw::postgres::connect(url).await?, "none").await
+    counts_if_started_here(&mut raw::sql::postgres(url)?.connect().await?, "none").await
 }
 
 /// Connects to a PostgreSQL that counts statements, and lets it count if it was started by this program.
 async fn postgres(url: &str) -> Outcome<PgConnection> {
-    let mut connection = raw::postgres::connect(url).await?;
+    let mut connection = raw::sql::postgres(url)?.connect().await?;
     counts_if_started_here(&mut connection, "top").await?;
     match sqlx::query(CALLS).fetch_one(&mut connection).await {
         Ok(_) => Ok(connection),

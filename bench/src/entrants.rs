@@ -42,7 +42,7 @@ pub(crate) async fn prepare(
     }
 }
 
-/// Returns how long a subject may take to connect and to prepare its names.
+/// Returns the time in which a subject has to connect and to prepare its names.
 fn preparation(case: Case) -> Duration {
     // Locks that are held are acquired first.
     Duration::from_secs(if matches!(case, Case::Held { .. }) { 180 } else { 60 })

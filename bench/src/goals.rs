@@ -16,9 +16,9 @@ pub(crate) struct Goal {
     pub(crate) server: Option<String>,
     pub(crate) verdict: Verdict,
     pub(crate) figure: Option<f64>,
-    /// What the figure has to reach: `>= 0.5`.
+    /// The figure has to reach this: `>= 0.5`.
     pub(crate) bound: Option<String>,
-    /// What the figure is, or why there is none.
+    /// Says of what the figure is, or why there is none.
     pub(crate) says: String,
 }
 
@@ -30,7 +30,6 @@ pub(crate) enum Verdict {
     NotMeasured,
 }
 
-/// A figure with its bound.
 struct Check {
     figure: f64,
     bound: Bound,
@@ -45,10 +44,9 @@ enum Bound {
 
 use Bound::{AtLeast, AtMost};
 
-/// What a goal's function returns: nothing if the goal is not about this server; an error says why there is no figure.
+/// A goal is judged on one server, or is not about it. An error says why there is no figure.
 type Judged = Result<Option<Check>, String>;
 
-/// A server of a report that was measured.
 struct On<'a> {
     report: &'a Report,
     server: &'a Server,
@@ -73,7 +71,6 @@ const GOALS: [(&str, Judge); 12] = [
     ("held", held),
     ("recovery", recovery),
 ];
-/// The goal of the whole run.
 const QUICK_RUN: &str = "quick-run";
 
 const DOCUMENT: &str = include_str!("../README.md");
@@ -99,7 +96,7 @@ pub(crate) fn judge(report: &Report) -> Vec<Goal> {
     goals
 }
 
-/// Whether the same kind of server was measured without a disk, too: what the disk adds is not the library's.
+/// Returns whether the same kind was measured without a disk, too: what the disk adds is not the library's.
 fn is_judged_without_its_disk(report: &Report, server: &Server) -> bool {
     let is_same = |other: &Server| other.backend == server.backend && other.durable == Some(false);
     server.durable == Some(true) && report.servers.iter().any(is_same)
@@ -194,7 +191,7 @@ fn hand_over(on: &On<'_>) -> Judged {
     check(row.ratios.as_ref().and_then(|ratios| ratios.p50), AtMost(1.5), "times the baseline's p50")
 }
 
-/// How many grants each contender has to have on average: of fewer, a small share may be chance.
+/// Each contender needs so many grants on average: of fewer, a small share may be chance.
 const ENOUGH: u64 = 20;
 
 fn crowd(on: &On<'_>) -> Judged {
@@ -234,9 +231,9 @@ fn processes(on: &On<'_>) -> Judged {
     )
 }
 
-/// How many times as many requests still are the same number: as in the conformance suite.
+/// So many times as many requests still are the same number, as in the conformance suite.
 const FLAT: f64 = 1.5;
-/// What clients send besides, now and then: renewals, looks, and what asks for the count.
+/// Clients send some more requests now and then: renewals, looks, and those for the count.
 const BESIDES: f64 = 1.05;
 
 fn requests(on: &On<'_>) -> Judged {

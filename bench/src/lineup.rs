@@ -1,4 +1,4 @@
-//! Which subjects take part in a case, and why none does.
+//! The line-up of a case: the subjects that take part, or the reason why none does.
 
 use std::time::Duration;
 
@@ -13,12 +13,11 @@ use crate::servers::Asked;
 use crate::subjects::Kind;
 use crate::subjects::peers::Peer;
 
-/// What is known of a server.
+/// A server, as a line-up needs it.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'a> {
     pub(crate) asked: &'a Asked,
     pub(crate) backend: Backend,
-    /// How the library's waiters learn of a release.
     pub(crate) wakes: Wakes,
 }
 
@@ -100,12 +99,11 @@ impl Place<'_> {
     }
 }
 
-/// Whether another form of a server, or its disk, makes a difference.
+/// Returns whether another form of a server, or its disk, makes a difference.
 fn is_about_variants(case: Case) -> bool {
     matches!(case, Case::OwnNames { tasks: 1 | 64 } | Case::HandOver | Case::OneName { processes: 8, .. })
 }
 
-/// Whether a peer takes part in a case.
 pub(crate) fn takes_part(peer: Peer, case: Case) -> bool {
     match case {
         Case::OwnNames { tasks: 1 | 64 } => true,
@@ -114,7 +112,7 @@ pub(crate) fn takes_part(peer: Peer, case: Case) -> bool {
     }
 }
 
-/// Returns how long a step takes in which peers take part, too, so that each subject still has as much time.
+/// Returns the length of a step in which peers take part, too, so that each subject has as much time as without them.
 pub(crate) fn lengthened(length: Duration, subjects: usize, peers: usize) -> Duration {
     length * (subjects + peers) as u32 / subjects.max(1) as u32
 }

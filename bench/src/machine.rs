@@ -6,28 +6,26 @@ use std::process::{Command, Stdio};
 use serde::{Deserialize, Serialize};
 
 /// A machine, and what was built on it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Machine {
     #[serde(flatten)]
     pub(crate) fixed: Fixed,
     /// The commit that was checked out where this program was built, with `-dirty` if files have changed since.
     pub(crate) revision: Option<String>,
-    /// How many processes wanted to run in the last minute before the run, on average.
+    /// The system's average of the last minute before the run.
     pub(crate) load: Option<f64>,
 }
 
-/// What has to stay the same while a run is continued: otherwise its figures can't be compared.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A run is continued only where all of this is the same: its figures could not be compared otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Fixed {
     pub(crate) os: String,
     pub(crate) arch: String,
     pub(crate) kernel: Option<String>,
     pub(crate) cpu: Option<String>,
-    /// How many threads can run at the same time.
     pub(crate) cpus: usize,
     pub(crate) memory_bytes: Option<u64>,
     pub(crate) rustc: String,
-    /// The library's version.
     pub(crate) version: String,
     /// `debug` or `release`.
     pub(crate) build: String,

@@ -9,15 +9,13 @@ use crate::case::{self, Case, Speed};
 use crate::report::NotRun;
 use crate::servers::Asked;
 
-/// What is done in one run.
 pub(crate) struct Plan {
     pub(crate) servers: Vec<PlannedServer>,
     pub(crate) peers: bool,
-    /// What a quick run leaves out.
     pub(crate) left_out: Vec<NotRun>,
 }
 
-/// One server, and what is measured on it.
+/// A server with its steps.
 pub(crate) struct PlannedServer {
     /// Its name in the report. No other server of the plan has it.
     pub(crate) name: String,
@@ -25,7 +23,6 @@ pub(crate) struct PlannedServer {
     pub(crate) steps: Vec<Step>,
 }
 
-/// One measurement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     pub(crate) case: Case,
@@ -60,6 +57,12 @@ impl Plan {
             servers.push(PlannedServer { name, asked, steps });
         }
         Ok(Plan { servers, peers: options.peers, left_out })
+    }
+
+    /// Returns the time for which it measures if no step has to be left out. Starts of servers, claims and failovers come
+    /// on top.
+    pub(crate) fn length(&self) -> Duration {
+        self.servers.iter().flat_map(|server| &server.steps).map(|step| step.length).sum()
     }
 
     /// Returns a line for each step.
@@ -103,7 +106,8 @@ mod tests {
     fn a_quick_run_leaves_out_what_is_not_named() {
         let quick = plan(&["redis"], &[], true);
         assert!(quick.left_out.iter().any(|not| not.case.as_deref() == Some("processes")));
-        assert!(quick.lines().len() < plan(&["redis"], &[], false).lines().len());
+        let thorough = plan(&["redis"], &[], false);
+        assert!(quick.lines().len() < thorough.lines().len() && quick.length() * 5 < thorough.length());
         assert_eq!(plan(&["redis"], &["processes"], true).lines(), ["redis: processes"]);
         assert!(Plan::of(&Run { workloads: vec!["new".to_owned()], ..Run::default() }).is_err());
     }

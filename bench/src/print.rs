@@ -83,7 +83,7 @@ pub(crate) fn goal_line(goal: &Goal) -> String {
     }
 }
 
-/// Prints what has changed between two runs.
+/// Prints the changes from one run to another.
 pub(crate) fn diff(options: &Diff) -> Outcome<()> {
     print!("{}", changes(&Report::read(&options.before)?, &Report::read(&options.after)?));
     Ok(())
@@ -151,12 +151,11 @@ pub(crate) fn table(report: &Report) -> String {
     table
 }
 
-/// Returns how long after the ttl a waiter had the lock, in milliseconds.
+/// Returns the milliseconds from the end of the ttl until a waiter had the lock.
 pub(crate) fn late(row: &Row) -> Option<f64> {
     row.extra.get("recovery_over_ttl_ms").copied()
 }
 
-/// Says when a waiter had the lock of a holder that was killed.
 pub(crate) fn recovery(millis_after_ttl: f64) -> String {
     match millis_after_ttl > 0.0 {
         true => format!("{} after the ttl", micros(millis_after_ttl * 1e3)),
@@ -164,7 +163,6 @@ pub(crate) fn recovery(millis_after_ttl: f64) -> String {
     }
 }
 
-/// Adds a line of a table.
 fn line(table: &mut String, cells: &[String]) {
     writeln!(table, "| {} |", cells.join(" | ")).expect("a String takes every text");
 }
@@ -190,7 +188,6 @@ pub(crate) fn measured(report: &Report) -> String {
 const BEGIN: &str = "<!-- figures of docs/compare: lock-bench page -->";
 const END: &str = "<!-- end of the figures -->";
 
-/// Puts the table of figures into a page.
 pub(crate) fn put_table(report: &Report, page: &Path) -> Outcome<()> {
     let text = std::fs::read_to_string(page)?;
     let text =

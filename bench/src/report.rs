@@ -19,47 +19,43 @@ use crate::{claims, goals};
 /// The version of the schema. A change that an older reader would misread raises it.
 pub(crate) const VERSION: u32 = 2;
 
-/// The file's name in the folder of a run.
 const FILE: &str = "report.json";
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Report {
     pub(crate) version: u32,
     pub(crate) began: String,
-    /// How long its steps took, with the starts of their servers, in seconds.
+    /// The time of its steps, with the starts of their servers, in seconds.
     pub(crate) took_s: f64,
-    /// Whether every step of the plan was measured, or can't be measured here.
+    /// Every step of the plan was measured, or can't be measured here.
     pub(crate) complete: bool,
     pub(crate) quick: bool,
     pub(crate) machine: Machine,
     /// The steps: one for each case on each server. Two runs with the same plan are the same run.
     pub(crate) plan: Vec<String>,
-    /// Those of them that have ended.
     pub(crate) done: Vec<String>,
     pub(crate) servers: Vec<Server>,
     pub(crate) rows: Vec<Row>,
-    /// What became of the cases and scenes that claims need.
+    /// The outcomes of the cases and scenes that claims need.
     pub(crate) played: Vec<Played>,
     pub(crate) claims: Vec<Claim>,
-    /// What the library has to reach.
     pub(crate) goals: Vec<Goal>,
     pub(crate) not_run: Vec<NotRun>,
 }
 
-/// A server that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Server {
     pub(crate) name: String,
     /// The product and its version, as a server that this program started tells them.
     pub(crate) product: Option<String>,
     pub(crate) backend: String,
-    /// Whether it writes to the disk before it acknowledges; `None` if this program doesn't know.
+    /// It writes to the disk before it acknowledges; `None` if this program doesn't know.
     pub(crate) durable: Option<bool>,
-    /// What the library's `Info` says of it; `None` if it was not measured.
+    /// `None` if it was not measured.
     pub(crate) info: Option<Promises>,
 }
 
-/// What the library's `Info` says of a server.
+/// The library's `Info` of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Promises {
     pub(crate) address: String,
@@ -77,7 +73,6 @@ pub(crate) struct Promises {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Row {
     pub(crate) server: String,
-    /// The workload with its parameters.
     pub(crate) case: String,
     pub(crate) subject: String,
     pub(crate) per_s: f64,
@@ -87,19 +82,17 @@ pub(crate) struct Row {
     pub(crate) p99_us: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) max_us: Option<f64>,
-    /// How many latencies there are.
+    /// The number of latencies.
     pub(crate) count: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) errors: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) first_error: Option<String>,
-    /// Medians of the rounds' ratios to another subject.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ratios: Option<Ratios>,
-    /// Further figures, by their names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) extra: BTreeMap<String, f64>,
-    /// What the library promises there and this subject does not, if it is another library's lock.
+    /// Promises that the library gives there and this subject, another library's lock, does not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) lacks: Vec<String>,
 }
@@ -111,7 +104,6 @@ fn is_zero(count: &u64) -> bool {
 /// Medians of the rounds' ratios to another subject of the same rounds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Ratios {
-    /// That other subject.
     pub(crate) of: String,
     pub(crate) per_s: Option<f64>,
     /// The least and the greatest of them: how far they can be relied on.
@@ -121,18 +113,18 @@ pub(crate) struct Ratios {
     pub(crate) p99: Option<f64>,
 }
 
-/// What was not measured, and why.
+/// A step or a server that was not measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NotRun {
     pub(crate) server: String,
     /// A case, or `peer redsync`; `None` for the whole server.
     pub(crate) case: Option<String>,
     pub(crate) why: String,
-    /// Whether it could have been measured here, and was not because something went wrong.
+    /// It could have been measured here, and was not because something went wrong.
     pub(crate) failed: bool,
 }
 
-/// What became of a trial of a claim.
+/// The outcome of a trial of a claim.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Played {
     pub(crate) server: String,
@@ -140,20 +132,17 @@ pub(crate) struct Played {
     pub(crate) subject: String,
     pub(crate) case: String,
     pub(crate) outcome: Ended,
-    /// Why it failed, or was not run.
+    /// The reason why it failed, or was not run.
     pub(crate) why: Option<String>,
-    /// The figures of a scene.
     pub(crate) figures: BTreeMap<String, f64>,
 }
 
-/// How a trial has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Ended {
     Passed,
     Failed,
     NotRun,
-    /// A scene was played, and has figures.
     Measured,
 }
 
@@ -162,13 +151,11 @@ pub(crate) enum Ended {
 pub(crate) struct Claim {
     pub(crate) id: String,
     pub(crate) text: String,
-    /// The scheme that it is about.
     pub(crate) scheme: String,
     pub(crate) naive: Judgement,
     pub(crate) ours: Judgement,
 }
 
-/// A verdict with the evidence for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Judgement {
     pub(crate) verdict: String,
@@ -271,31 +258,12 @@ fn is_enough(grants: &[u64]) -> bool {
 }
 
 impl Report {
-    /// Begins the report of a run.
     pub(crate) fn begin(plan: Vec<String>, quick: bool, machine: Machine) -> Report {
-        Report {
-            version: VERSION,
-            began: now(),
-            took_s: 0.0,
-            complete: false,
-            quick,
-            machine,
-            plan,
-            done: Vec::new(),
-            servers: Vec::new(),
-            rows: Vec::new(),
-            played: Vec::new(),
-            claims: Vec::new(),
-            goals: Vec::new(),
-            not_run: Vec::new(),
-        }
+        Report { version: VERSION, began: now(), quick, machine, plan, ..Report::default() }
     }
 
-    /// Continues the run of which the folder has a report, if there is one.
-    ///
-    /// # Errors
-    ///
-    /// If that is another run: its figures could not be compared with those of this one.
+    /// Continues the run of which the folder has a report, if there is one. If that is another run, its figures could not be
+    /// compared with those of this one, which is an error.
     pub(crate) fn continued(self, folder: &Path) -> Outcome<Report> {
         if !folder.join(FILE).exists() {
             return Ok(self);
@@ -315,13 +283,11 @@ impl Report {
         Ok(earlier)
     }
 
-    /// Judges the claims and the goals by the figures.
     pub(crate) fn judge(&mut self) {
         self.claims = claims::judge(self);
         self.goals = goals::judge(self);
     }
 
-    /// Reads the `report.json` of the folder.
     pub(crate) fn read(folder: &Path) -> Outcome<Report> {
         #[derive(Deserialize)]
         struct Schema {
@@ -345,7 +311,6 @@ impl Report {
         write(folder, FILE, &text)
     }
 
-    /// Returns the servers that were measured.
     pub(crate) fn measured(&self) -> impl Iterator<Item = (&Server, &Promises)> {
         self.servers.iter().filter_map(|server| Some((server, server.info.as_ref()?)))
     }
@@ -361,7 +326,6 @@ impl Report {
         self.rows.iter().find(is_it).ok_or_else(why)
     }
 
-    /// Returns a figure of the library, if there is one.
     pub(crate) fn ours(&self, server: &str, case: Case, figure: fn(&Row) -> Option<f64>) -> Option<f64> {
         figure(self.row(server, case, Kind::Ours).ok()?)
     }
@@ -372,7 +336,6 @@ impl NotRun {
         self.case.as_deref().is_none_or(|own| own == case)
     }
 
-    /// Whether it is about this step.
     fn is_of(&self, key: &str) -> bool {
         key.split_once(": ").is_some_and(|(server, case)| server == self.server && self.is_about(case))
     }

@@ -7,7 +7,6 @@ use async_trait::async_trait;
 use crate::Outcome;
 use crate::tally::{Slice, Tally};
 
-/// Something that can be measured for a while.
 #[async_trait]
 pub(crate) trait Measurement: Send {
     async fn run(&mut self, length: Duration) -> Outcome<Slice>;
@@ -18,10 +17,10 @@ pub(crate) trait Measurement: Send {
     }
 }
 
-/// How a measurement is divided into slices.
+/// A measurement is divided into slices.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// How long one slice lasts. It is shorter if the fewest rounds would not fit into the total time.
+    /// A slice is shorter if the fewest rounds would not fit into the total time.
     slice: Duration,
     fewest_rounds: u32,
     warm_up: Duration,
@@ -41,7 +40,7 @@ impl Pace {
     pub(crate) const WHOLE: Pace = Pace { slice: Duration::MAX, fewest_rounds: 1, warm_up: Duration::ZERO };
 }
 
-/// How long a subject may go on after its slice to finish what it has begun.
+/// A subject goes on after its slice, to finish what it has begun, for so long at most.
 const OVERTIME: Duration = Duration::from_secs(30);
 
 /// Runs the measurements in turn until `total` is over, and returns their tallies in the same order.

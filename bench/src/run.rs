@@ -20,7 +20,6 @@ use crate::servers::Site;
 use crate::subjects::Kind;
 use crate::{Outcome, claims, entrants, page, print};
 
-/// The exit status of a program that was ended by Ctrl-C.
 const INTERRUPTED: u8 = 130;
 
 /// Measures, writes the report and its page, and prints it. Ctrl-C ends the measurement early.
@@ -33,6 +32,10 @@ pub(crate) async fn run(options: Run) -> Outcome<ExitCode> {
     let mut report = begun.continued(&folder)?;
     report.not_run.retain(|not| !plan.left_out.contains(not));
     report.not_run.extend(plan.left_out.iter().cloned());
+    eprintln!(
+        "measures for {:.0} minutes at most; starts of servers, claims and failovers come on top",
+        plan.length().as_secs_f64() / 60.0
+    );
     print::head();
     let interrupted = tokio::select! {
         outcome = measure(&plan, &mut report, &folder) => outcome.map(|()| false)?,
@@ -59,11 +62,7 @@ pub(crate) async fn run(options: Run) -> Outcome<ExitCode> {
     })
 }
 
-/// Runs what the report doesn't have yet.
-///
-/// # Cancel safety
-///
-/// The report has every step that has ended. If this is dropped, the current step is lost, and the current server ends.
+/// Runs the steps that the report doesn't have yet. If this is dropped, the current step is lost, and its server ends.
 async fn measure(plan: &Plan, report: &mut Report, folder: &Path) -> Outcome<()> {
     for server in &plan.servers {
         let open: Vec<&Step> =
@@ -142,17 +141,15 @@ fn leave_out(report: &mut Report, not: NotRun, folder: &Path) -> Outcome<()> {
 }
 
 fn described(server: &PlannedServer, site: Option<&Site>) -> Outcome<Server> {
-    let started = site.and_then(|site| site.target.servers.first());
     Ok(Server {
         name: server.name.clone(),
-        product: started.map(|server| server.version().to_owned()),
+        product: site.and_then(Site::product),
         backend: server.asked.backend()?.as_str().to_owned(),
         durable: server.asked.writes_first(),
         info: site.map(|site| Promises::of(&site.info)),
     })
 }
 
-/// What a step has brought.
 #[derive(Default)]
 struct Measured {
     rows: Vec<Row>,

@@ -39,7 +39,7 @@ pub(crate) fn shown(url: &str) -> String {
     }
 }
 
-/// Returns what stands before the hosts' `@`.
+/// Returns the part before the hosts' `@`.
 fn login(base: &str) -> Option<&str> {
     let rest = base.split_once("://")?.1;
     let authority = rest.split('/').next().unwrap_or(rest);

@@ -13,21 +13,22 @@ use tempfile::TempDir;
 
 use crate::Outcome;
 use crate::backend::Backend;
+use crate::clusters::url_of;
 use crate::counter;
 use crate::secrets::{Secrets, shown};
 
-/// A server, a file or a memory store that is measured.
-pub(crate) struct Target {
-    pub(crate) url: String,
+/// A server, a file or a memory store.
+struct Target {
+    url: String,
     /// The temporary folder of a file, which is removed when this is dropped.
     _folder: Option<TempDir>,
-    /// The servers that were started for it, which end when the last clone of this is dropped; none, if it was there.
-    pub(crate) servers: Arc<Vec<Owned>>,
+    /// The servers that were started for it, which end when this is dropped; none, if it was there.
+    servers: Vec<Owned>,
 }
 
 impl Target {
     fn at(url: String) -> Target {
-        Target { url, _folder: None, servers: Arc::default() }
+        Target { url, _folder: None, servers: Vec::new() }
     }
 }
 
@@ -35,20 +36,23 @@ impl Target {
 pub(crate) struct Site {
     pub(crate) url: String,
     pub(crate) backend: Backend,
-    /// What the library says of the server.
     pub(crate) info: Arc<Info>,
-    pub(crate) target: Target,
+    target: Target,
     /// Part of every name: no run meets the locks of another.
     run: String,
 }
 
 impl Site {
-    /// Connects once, to learn what the server is.
     async fn of(target: Target) -> Outcome<Site> {
         let url = target.url.clone();
         let info = onelock::connect(&url).await?.info();
         let run = Owner::mint(&Random::system()).to_string()[..12].to_owned();
         Ok(Site { backend: Backend::of(&url)?, url, info, target, run })
+    }
+
+    /// Returns the product and its version, as a server that was started here tells them.
+    pub(crate) fn product(&self) -> Option<String> {
+        self.target.servers.first().map(|server| server.version().to_owned())
     }
 
     /// Returns the `n`th name of a subject at a case.
@@ -63,13 +67,12 @@ pub(crate) struct Known {
     pub(crate) name: &'static str,
     pub(crate) backend: Backend,
     product: Option<&'static dyn Product>,
-    /// How many servers are started. Of several, a majority decides.
+    /// Of several servers, a majority decides.
     count: usize,
-    /// Further arguments of the server's program.
     args: &'static [&'static str],
 }
 
-/// Room for the connections of `renewal`, and what the counter of requests needs.
+/// Room for the connections of all processes, and the count of requests.
 const POSTGRES: &[&str] = &[
     "-c",
     "max_connections=400",
@@ -107,7 +110,7 @@ impl Known {
         Known { args, ..self }
     }
 
-    /// Whether this program starts it with or without a disk.
+    /// Returns whether this program starts it with or without a disk.
     fn has_a_choice(self) -> bool {
         matches!(self.backend, Backend::Redis | Backend::Redlock | Backend::MySql | Backend::Postgres)
     }
@@ -152,12 +155,9 @@ impl Known {
             (0..self.count).map(|_| Owned::start(product, &settings)).collect::<Result<_, _>>()?;
         let url = match &servers[..] {
             [one] => one.url().to_owned(),
-            several => {
-                let hosts = several.iter().map(|server| server.url().trim_start_matches("redis://"));
-                format!("redlock://{}/", hosts.collect::<Vec<_>>().join(","))
-            }
+            several => url_of(several),
         };
-        Ok(Target { servers: Arc::new(servers), ..Target::at(url) })
+        Ok(Target { servers, ..Target::at(url) })
     }
 }
 
@@ -168,18 +168,15 @@ pub(crate) struct Asked {
     pub(crate) source: Source,
     /// A server that is started keeps nothing, so that the disk's pauses don't hide other costs, unless that is asked for.
     persistence: Persistence,
-    /// The parameters of the URL of a server that is started.
     query: String,
-    /// Whether it was named. One that was not named may be missing.
+    /// One that was not named may be missing.
     pub(crate) named: bool,
 }
 
-/// Where a server comes from.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
     /// It was there: it must not be killed.
     Given(String),
-    /// This program starts it.
     Started(Known),
 }
 
@@ -192,16 +189,14 @@ const ON_DEMAND: &str = "postgres-unstable";
 const FORM: (&str, &str) = ("redis", "fair=true");
 
 impl Asked {
-    /// Returns what is measured unless a server is named: every kind, those with a disk each after the same kind without
+    /// Returns all that is measured if no server is named: every kind, those with a disk each after the same kind without
     /// one, and the fair form of Redis.
     pub(crate) fn everything() -> Vec<Asked> {
         let mut all = Vec::new();
         for known in KNOWN.into_iter().filter(|known| known.name != ON_DEMAND) {
-            let of = |persistence, query: &str| Asked {
-                source: Source::Started(known),
-                persistence,
-                query: query.to_owned(),
-                named: false,
+            let of = |persistence, query: &str| {
+                let (source, query) = (Source::Started(known), query.to_owned());
+                Asked { source, persistence, query, named: false }
             };
             all.push(of(Persistence::None, ""));
             all.extend((known.name == FORM.0).then(|| of(Persistence::None, FORM.1)));
@@ -250,7 +245,7 @@ impl Asked {
         }
     }
 
-    /// Whether the same server without a disk, or in its plain form, is in the same run.
+    /// Returns whether the same server without a disk, or in its plain form, is in the same run.
     pub(crate) fn is_a_variant(&self) -> bool {
         let has_twin = matches!(self.source, Source::Started(known) if TWINS.contains(&known.name));
         !self.named && (!self.query.is_empty() || has_twin && self.persistence == Persistence::EveryWrite)
@@ -260,7 +255,6 @@ impl Asked {
         matches!(self.source, Source::Started(_))
     }
 
-    /// Whether it is a MongoDB without a replica set.
     pub(crate) fn is_standalone_mongodb(&self) -> bool {
         matches!(self.source, Source::Started(known) if known.name == "mongodb-alone")
     }

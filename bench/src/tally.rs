@@ -9,9 +9,9 @@ pub(crate) struct Slice {
     /// The latencies of what succeeded, in nanoseconds.
     pub(crate) latencies: Vec<u64>,
     pub(crate) errors: Vec<String>,
-    /// How much was done within the slice, per second.
+    /// The number of what was done within the slice, per second.
     pub(crate) rate: f64,
-    /// How many acquisitions each contender was granted within the slice, always in the same order.
+    /// The grants of each contender within the slice, always in the same order.
     pub(crate) grants: Vec<u64>,
     /// Further figures, by their names in the report.
     pub(crate) extra: Vec<(&'static str, f64)>,
@@ -29,12 +29,11 @@ pub(crate) struct Tally {
     latencies: Vec<u64>,
     pub(crate) errors: Vec<String>,
     rounds: Vec<Round>,
-    /// How many acquisitions each contender was granted, over all rounds; empty where they were not counted.
+    /// The grants of each contender over all rounds; empty where they were not counted.
     pub(crate) grants: Vec<u64>,
     extra: BTreeMap<&'static str, Vec<f64>>,
 }
 
-/// The figures of one round.
 #[derive(Clone, Copy, Debug)]
 struct Round {
     rate: f64,
@@ -77,7 +76,6 @@ impl Tally {
         }
     }
 
-    /// Returns the median of the rounds' rates.
     pub(crate) fn rate(&self) -> f64 {
         median(self.rounds.iter().map(|round| round.rate).collect()).unwrap_or(0.0)
     }
@@ -87,7 +85,6 @@ impl Tally {
         quantile(&mut self.latencies.clone(), percentile / 100.0).map(|nanos| nanos / 1e3)
     }
 
-    /// Returns how many latencies there are.
     pub(crate) fn count(&self) -> u64 {
         self.latencies.len() as u64
     }
@@ -109,7 +106,6 @@ impl Tally {
         self.rounds.iter().zip(&other.rounds).filter_map(|(a, b)| a.ratio_to(b, by)).collect()
     }
 
-    /// Returns the median of each further figure.
     pub(crate) fn extra(&self) -> BTreeMap<&'static str, f64> {
         let medians = self.extra.iter().map(|(name, figures)| (*name, median(figures.clone())));
         medians.filter_map(|(name, median)| Some((name, median?))).collect()
@@ -123,7 +119,6 @@ fn quantile(latencies: &mut [u64], share: f64) -> Option<f64> {
     Some(*latency as f64)
 }
 
-/// Returns the median.
 pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let upper = *values.get(values.len() / 2)?;

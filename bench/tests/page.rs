@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 use libtest_mimic::Arguments;
 use lock_conformance::rules;
 
-/// Why a case could not be run.
+/// The reason why a case could not be run.
 type NotRun = String;
 
 type Case = fn() -> Result<(), NotRun>;
@@ -32,7 +32,7 @@ fn without_report() -> Result<(), NotRun> {
     Ok(())
 }
 
-/// Tells what the page looks like, and what it answers when an order is asked for, too.
+/// The page tells its size, and its answer when an order is asked for, too.
 const TELL: &str = r##"
   const root = document.documentElement;
   const bottom = document.querySelector("#answer").getBoundingClientRect().bottom;

@@ -19,7 +19,7 @@ use lock_test_servers::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Why a case could not be run.
+/// The reason why a case could not be run.
 type NotRun = String;
 
 type Case = fn() -> Result<(), NotRun>;
@@ -251,7 +251,7 @@ fn interrupted() -> Result<(), NotRun> {
     Ok(())
 }
 
-/// What a process does whose benchmark was killed while it waited for a lock.
+/// A process ends that waits for a lock when its benchmark is killed.
 fn orphan() -> Result<(), NotRun> {
     let mut side = Command::new(env!("CARGO_BIN_EXE_lock-bench"));
     side.arg("side").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());

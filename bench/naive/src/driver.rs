@@ -1,4 +1,4 @@
-//! What the drivers of all schemes have in common.
+//! The driver of every scheme, and its claim.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -7,23 +7,37 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Claim, Context, Driver, Entry, Fencing, Finding, Info, Inspection, Lease, Level, Release, Request,
-    Revocation, Revoked,
+    Attempt, Busy, Claim, Context, Driver, Entry, Fencing, Finding, Grant, Info, Inspection, Lease, Level,
+    LossReason, Release, Renewal, Request, Revocation, Revoked,
 };
 use lock_core::toolkit::Call;
 use lock_core::{Clock, Error, FencingToken, Name, OwnerBytes, Result};
 
-/// How a scheme locks.
+/// A scheme locks by these calls.
 #[async_trait]
-pub(crate) trait Recipe: fmt::Debug + Send + Sync + 'static {
-    /// Starts a claim. Does no I/O.
-    fn claim(&self, request: Request) -> Box<dyn Claim>;
+pub(crate) trait Recipe: Clone + fmt::Debug + Send + Sync + 'static {
+    /// A claim keeps this between its calls.
+    type State: Default + Send;
+
+    async fn attempt(&self, request: &Request, state: &mut Self::State) -> Result<Attempt>;
+
+    async fn listen(&self, _: &Request, _: &mut Self::State) -> Result<()> {
+        Ok(())
+    }
+
+    async fn changed(_: &mut Self::State) {
+        std::future::pending::<()>().await;
+    }
+
+    async fn renew(&self, request: &Request, state: &mut Self::State, ttl: Duration) -> Result<Renewal>;
+
+    /// Returns whether anything was released.
+    async fn release(&self, request: &Request, state: &mut Self::State) -> Result<bool>;
 
     /// Returns the holder, and the waiters if the server knows them.
     async fn inspect(&self, name: &Name, call: &Call) -> Result<Inspection>;
 }
 
-/// The driver of a scheme.
 #[derive(Debug)]
 pub(crate) struct SchemeDriver<R> {
     recipe: R,
@@ -44,7 +58,7 @@ impl<R: Recipe> Driver for SchemeDriver<R> {
     }
 
     fn claim(&self, request: Request) -> Box<dyn Claim> {
-        self.recipe.claim(request)
+        Box::new(SchemeClaim { recipe: self.recipe.clone(), request, state: R::State::default() })
     }
 
     async fn inspect(&self, name: &Name, patience: Duration) -> Result<Inspection> {
@@ -61,6 +75,43 @@ impl<R: Recipe> Driver for SchemeDriver<R> {
     }
 }
 
+struct SchemeClaim<R: Recipe> {
+    recipe: R,
+    request: Request,
+    state: R::State,
+}
+
+impl<R: Recipe> fmt::Debug for SchemeClaim<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SchemeClaim").field("request", &self.request).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl<R: Recipe> Claim for SchemeClaim<R> {
+    async fn attempt(&mut self) -> Result<Attempt> {
+        self.recipe.attempt(&self.request, &mut self.state).await
+    }
+
+    async fn listen(&mut self) -> Result<()> {
+        self.recipe.listen(&self.request, &mut self.state).await
+    }
+
+    async fn changed(&mut self) {
+        R::changed(&mut self.state).await;
+    }
+
+    async fn renew(&mut self, ttl: Duration) -> Result<Renewal> {
+        self.recipe.renew(&self.request, &mut self.state, ttl).await
+    }
+
+    /// No scheme knows whether other clients wait.
+    async fn release(&mut self) -> Result<Release> {
+        let anything = self.recipe.release(&self.request, &mut self.state).await?;
+        Ok(if anything { Release::Released { others: None } } else { Release::NotHeld })
+    }
+}
+
 /// Describes a scheme on the server at `base`, without a token, whose waiters have to look again and again.
 pub(crate) fn info(backend: &'static str, base: &str, ttl: RangeInclusive<Duration>) -> Info {
     let server = without_login(base);
@@ -69,20 +120,29 @@ pub(crate) fn info(backend: &'static str, base: &str, ttl: RangeInclusive<Durati
     Info::new(backend, server, fencing, Lease::Lock, ttl)
 }
 
-/// Returns a URL without the login that it may have.
 pub(crate) fn without_login(base: &str) -> &str {
     base.rsplit_once('@').map_or(base, |(_, hosts)| hosts)
 }
 
-/// The longest ttl of every scheme.
 pub(crate) const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
-/// Returns what every holder is given instead of a token.
-pub(crate) fn no_token() -> FencingToken {
-    FencingToken::new(1).expect("one is not zero")
+/// Returns a grant. Every holder is given the same number instead of a token.
+pub(crate) fn granted(valid_for: Duration) -> Attempt {
+    Attempt::Granted(Grant::new(FencingToken::new(1).expect("one is not zero"), valid_for))
 }
 
-/// Returns a call of the claim that asks for this.
+pub(crate) fn busy() -> Attempt {
+    Attempt::Busy(Busy::default())
+}
+
+pub(crate) fn held(valid_for: Duration) -> Renewal {
+    Renewal::Held { valid_for, age: Duration::ZERO }
+}
+
+pub(crate) fn lost() -> Renewal {
+    Renewal::Lost(LossReason::Gone)
+}
+
 pub(crate) fn call(request: &Request) -> Call {
     Call::begin(&request.clock, request.patience)
 }
@@ -90,9 +150,4 @@ pub(crate) fn call(request: &Request) -> Call {
 /// Shows a holder by what the server stores of it.
 pub(crate) fn shown(stored: Option<Vec<u8>>) -> Inspection {
     Inspection::new(stored.map(|stored| Entry::new(OwnerBytes::new(stored))), None)
-}
-
-/// Says whether a release has released anything. No scheme knows whether other clients wait.
-pub(crate) fn released(anything: bool) -> Release {
-    if anything { Release::Released { others: None } } else { Release::NotHeld }
 }

@@ -8,9 +8,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{
-    Attempt, Busy, Claim, Context, Grant, Inspection, LossReason, Release, Renewal, Request,
-};
+use lock_core::driver::{Attempt, Context, Inspection, Renewal, Request};
 use lock_core::toolkit::{Call, Location};
 use lock_core::{Effect, Error, Name, Result};
 use mongodb::bson::{Document, doc};
@@ -18,7 +16,7 @@ use mongodb::error::{ErrorKind, WriteFailure};
 use mongodb::options::ClientOptions;
 use mongodb::{Client, Collection};
 
-use crate::driver::{LONGEST, Recipe, SchemeDriver, call, info, no_token, released, shown};
+use crate::driver::{LONGEST, Recipe, SchemeDriver, busy, call, granted, held, info, lost, shown};
 
 pub(crate) const NAME: &str = "naive-find-and-modify";
 
@@ -51,7 +49,6 @@ impl FindAndModify {
     }
 }
 
-/// Waits for an answer of the server.
 async fn answered<T>(call: &Call, request: impl IntoFuture<Output = mongodb::error::Result<T>>) -> Result<T> {
     let answer = call.within(request.into_future()).await.ok_or_else(|| call.out_of_time(Effect::Unknown))?;
     answer.map_err(|e| Error::unavailable(Effect::Unknown, "MongoDB did not do it").with_source(e))
@@ -59,28 +56,12 @@ async fn answered<T>(call: &Call, request: impl IntoFuture<Output = mongodb::err
 
 #[async_trait]
 impl Recipe for FindAndModify {
-    fn claim(&self, request: Request) -> Box<dyn Claim> {
-        Box::new(DocumentClaim { locks: self.clone(), request })
-    }
+    type State = ();
 
-    async fn inspect(&self, name: &Name, call: &Call) -> Result<Inspection> {
-        let found = self.find(name, call).await?;
-        Ok(shown(found.map(|_| name.as_str().into())))
-    }
-}
-
-#[derive(Debug)]
-struct DocumentClaim {
-    locks: FindAndModify,
-    request: Request,
-}
-
-#[async_trait]
-impl Claim for DocumentClaim {
-    async fn attempt(&mut self) -> Result<Attempt> {
+    async fn attempt(&self, request: &Request, (): &mut ()) -> Result<Attempt> {
         let (wanted, insert) =
-            (doc! { "_id": self.request.name.as_str() }, doc! { "$setOnInsert": { "locked": true } });
-        let insert = self.locks.0.find_one_and_update(wanted, insert).upsert(true).into_future();
+            (doc! { "_id": request.name.as_str() }, doc! { "$setOnInsert": { "locked": true } });
+        let insert = self.0.find_one_and_update(wanted, insert).upsert(true).into_future();
         let inserted = async {
             match insert.await {
                 Ok(found_before) => Ok(found_before.is_none()),
@@ -89,23 +70,24 @@ impl Claim for DocumentClaim {
                 Err(e) => Err(e),
             }
         };
-        Ok(match answered(&call(&self.request), Box::pin(inserted)).await? {
-            true => Attempt::Granted(Grant::new(no_token(), self.request.ttl)),
-            false => Attempt::Busy(Busy::default()),
-        })
+        let inserted = answered(&call(request), Box::pin(inserted)).await?;
+        Ok(if inserted { granted(request.ttl) } else { busy() })
     }
 
     /// Nothing has to be renewed. There is a document, of this client or of another.
-    async fn renew(&mut self, ttl: Duration) -> Result<Renewal> {
-        Ok(match self.locks.find(&self.request.name, &call(&self.request)).await? {
-            Some(_) => Renewal::Held { valid_for: ttl, age: Duration::ZERO },
-            None => Renewal::Lost(LossReason::Gone),
-        })
+    async fn renew(&self, request: &Request, (): &mut (), ttl: Duration) -> Result<Renewal> {
+        let found = self.find(&request.name, &call(request)).await?;
+        Ok(found.map_or_else(lost, |_| held(ttl)))
     }
 
-    async fn release(&mut self) -> Result<Release> {
-        let delete = self.locks.0.delete_one(doc! { "_id": self.request.name.as_str() });
-        Ok(released(answered(&call(&self.request), delete).await?.deleted_count > 0))
+    async fn release(&self, request: &Request, (): &mut ()) -> Result<bool> {
+        let delete = self.0.delete_one(doc! { "_id": request.name.as_str() });
+        Ok(answered(&call(request), delete).await?.deleted_count > 0)
+    }
+
+    async fn inspect(&self, name: &Name, call: &Call) -> Result<Inspection> {
+        let found = self.find(name, call).await?;
+        Ok(shown(found.map(|_| name.as_str().into())))
     }
 }
 

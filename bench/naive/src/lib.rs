@@ -70,23 +70,18 @@ impl Scheme {
         let location = Location::parse(url)?;
         let (name, base) = (self.name(), location.base().to_owned());
         let (server, url) = (driver::without_login(&base).to_owned(), url.to_owned());
+        macro_rules! open {
+            ($scheme:ident, $at:expr) => {
+                options.open(name, &server, |context| $scheme::open($at.clone(), context)).await
+            };
+        }
         match self {
-            Scheme::UniqueIndex => {
-                options.open(name, &server, |context| unique_index::open(base.clone(), context)).await
-            }
-            Scheme::FindAndModify => {
-                options.open(name, &server, |context| find_and_modify::open(url.clone(), context)).await
-            }
-            Scheme::Setnx => options.open(name, &server, |context| setnx::open(base.clone(), context)).await,
-            Scheme::SetNxEx => {
-                options.open(name, &server, |context| set_nx_ex::open(base.clone(), context)).await
-            }
-            Scheme::Redlock => {
-                options.open(name, &server, |context| redlock::open(location.clone(), context)).await
-            }
-            Scheme::FairQueue => {
-                options.open(name, &server, |context| fair_queue::open(base.clone(), context)).await
-            }
+            Scheme::UniqueIndex => open!(unique_index, base),
+            Scheme::FindAndModify => open!(find_and_modify, url),
+            Scheme::Setnx => open!(setnx, base),
+            Scheme::SetNxEx => open!(set_nx_ex, base),
+            Scheme::Redlock => open!(redlock, location),
+            Scheme::FairQueue => open!(fair_queue, base),
         }
     }
 }

@@ -1,5 +1,8 @@
 //! One Redis server, and a connection to it. A connection that broke is replaced at the next request.
 
+use std::sync::Arc;
+
+use lock_core::driver::Context;
 use lock_core::toolkit::Call;
 use lock_core::{Effect, Error, Result};
 use redis::aio::MultiplexedConnection;
@@ -13,6 +16,13 @@ pub(crate) struct RedisServer {
 }
 
 impl RedisServer {
+    /// Connects, and asks whether the server answers.
+    pub(crate) async fn connect(url: &str, context: &Context) -> Result<Arc<RedisServer>> {
+        let server = RedisServer::at(url)?;
+        server.ask::<()>(&Call::begin(&context.clock, context.patience), &redis::cmd("PING")).await?;
+        Ok(Arc::new(server))
+    }
+
     /// Connects to nothing yet.
     pub(crate) fn at(url: &str) -> Result<RedisServer> {
         let client = Client::open(url);
@@ -25,7 +35,6 @@ impl RedisServer {
         &self.client
     }
 
-    /// Sends a command, and returns its answer.
     pub(crate) async fn ask<T: FromRedisValue>(&self, call: &Call, command: &Cmd) -> Result<T> {
         let connected = call.within(self.connection()).await;
         let connected = connected.ok_or_else(|| call.out_of_time(Effect::NotApplied))?;

@@ -12,19 +12,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{
-    Attempt, Busy, Claim, Context, Grant, Inspection, LossReason, Release, Renewal, Request,
-};
+use lock_core::driver::{Attempt, Context, Inspection, Renewal, Request};
 use lock_core::toolkit::{Call, Location, whole_millis};
 use lock_core::{Clock, Effect, Error, Name, Owner, Random, Result};
 use redis::{Cmd, FromRedisValue};
 
-use crate::driver::{LONGEST, Recipe, SchemeDriver, call, info, no_token, released, shown};
+use crate::driver::{LONGEST, Recipe, SchemeDriver, busy, call, granted, held, info, lost, shown};
 use crate::redis_server::{RedisServer, compare_and_delete};
 
 pub(crate) const NAME: &str = "naive-redlock";
 
-/// How long one server may take. The text has 5 to 50 ms.
+/// A client waits for one server for so long. The text has 5 to 50 ms.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 const EXTEND: &str = "if redis.call('get', KEYS[1]) == ARGV[1] \
@@ -67,7 +65,7 @@ impl Servers {
         answers
     }
 
-    /// The error if no majority has answered.
+    /// Fails if no majority has answered.
     fn judge<T>(&self, answers: &[T]) -> Result<()> {
         match answers.len() >= self.majority() {
             true => Ok(()),
@@ -90,73 +88,56 @@ fn key(name: &Name) -> String {
 
 #[async_trait]
 impl Recipe for Redlock {
-    fn claim(&self, request: Request) -> Box<dyn Claim> {
-        Box::new(MajorityClaim { servers: self.0.clone(), key: key(&request.name), value: None, request })
+    /// The value of the try that was granted. Each try has a new one.
+    type State = Option<String>;
+
+    async fn attempt(&self, request: &Request, state: &mut Option<String>) -> Result<Attempt> {
+        let Redlock(servers) = self;
+        let (call, valid_for) = (call(request), validity(request.ttl));
+        let (key, value) = (key(&request.name), Owner::mint(&servers.random).to_string());
+        let mut set = redis::cmd("SET");
+        set.arg(&key).arg(&value).arg("NX").arg("PX").arg(whole_millis(request.ttl));
+        let answers: Vec<Option<String>> = servers.each(&set).await;
+        let agreed = answers.iter().flatten().count() >= servers.majority();
+        if agreed && servers.clock.now() < call.began() + valid_for {
+            *state = Some(value);
+            return Ok(granted(valid_for));
+        }
+        servers.each::<u64>(&compare_and_delete(&key, &value)).await;
+        servers.judge(&answers)?;
+        Ok(busy())
+    }
+
+    async fn renew(&self, request: &Request, state: &mut Option<String>, ttl: Duration) -> Result<Renewal> {
+        let Redlock(servers) = self;
+        let Some(value) = state else { return Ok(lost()) };
+        let (call, valid_for) = (call(request), validity(ttl));
+        let mut extend = redis::cmd("EVAL");
+        extend.arg(EXTEND).arg(1).arg(key(&request.name)).arg(value).arg(whole_millis(ttl));
+        let answers: Vec<bool> = servers.each(&extend).await;
+        servers.judge(&answers)?;
+        let extended = answers.iter().filter(|extended| **extended).count() >= servers.majority();
+        Ok(match extended && servers.clock.now() < call.began() + valid_for {
+            true => held(valid_for),
+            false => lost(),
+        })
+    }
+
+    /// Unlocks on all servers, also where it was not locked.
+    async fn release(&self, request: &Request, state: &mut Option<String>) -> Result<bool> {
+        let Some(value) = state else { return Ok(false) };
+        let deleted: Vec<u64> = self.0.each(&compare_and_delete(&key(&request.name), value)).await;
+        self.0.judge(&deleted)?;
+        *state = None;
+        Ok(deleted.contains(&1))
     }
 
     async fn inspect(&self, name: &Name, _: &Call) -> Result<Inspection> {
         let values: Vec<Option<Vec<u8>>> = self.0.each(redis::cmd("GET").arg(key(name))).await;
         self.0.judge(&values)?;
-        let mut held = values.iter().flatten().cloned();
+        let mut found = values.iter().flatten().cloned();
         let count = |value: &Vec<u8>| values.iter().flatten().filter(|other| *other == value).count();
-        Ok(shown(held.find(|value| count(value) >= self.0.majority())))
-    }
-}
-
-#[derive(Debug)]
-struct MajorityClaim {
-    servers: Arc<Servers>,
-    key: String,
-    /// The value of the try that was granted. Each try has a new one.
-    value: Option<String>,
-    request: Request,
-}
-
-impl MajorityClaim {
-    /// Unlocks on all servers, also where it was not locked. Returns what each has answered.
-    async fn unlock(&self, value: &str) -> Vec<u64> {
-        self.servers.each(&compare_and_delete(&self.key, value)).await
-    }
-}
-
-#[async_trait]
-impl Claim for MajorityClaim {
-    async fn attempt(&mut self) -> Result<Attempt> {
-        let (call, valid_for) = (call(&self.request), validity(self.request.ttl));
-        let value = Owner::mint(&self.servers.random).to_string();
-        let mut set = redis::cmd("SET");
-        set.arg(&self.key).arg(&value).arg("NX").arg("PX").arg(whole_millis(self.request.ttl));
-        let answers: Vec<Option<String>> = self.servers.each(&set).await;
-        let granted = answers.iter().flatten().count() >= self.servers.majority();
-        if granted && self.servers.clock.now() < call.began() + valid_for {
-            self.value = Some(value);
-            return Ok(Attempt::Granted(Grant::new(no_token(), valid_for)));
-        }
-        self.unlock(&value).await;
-        self.servers.judge(&answers)?;
-        Ok(Attempt::Busy(Busy::default()))
-    }
-
-    async fn renew(&mut self, ttl: Duration) -> Result<Renewal> {
-        let Some(value) = &self.value else { return Ok(Renewal::Lost(LossReason::Gone)) };
-        let (call, valid_for) = (call(&self.request), validity(ttl));
-        let mut extend = redis::cmd("EVAL");
-        extend.arg(EXTEND).arg(1).arg(&self.key).arg(value).arg(whole_millis(ttl));
-        let answers: Vec<bool> = self.servers.each(&extend).await;
-        self.servers.judge(&answers)?;
-        let extended = answers.iter().filter(|extended| **extended).count() >= self.servers.majority();
-        Ok(match extended && self.servers.clock.now() < call.began() + valid_for {
-            true => Renewal::Held { valid_for, age: Duration::ZERO },
-            false => Renewal::Lost(LossReason::Gone),
-        })
-    }
-
-    async fn release(&mut self) -> Result<Release> {
-        let Some(value) = &self.value else { return Ok(Release::NotHeld) };
-        let deleted = self.unlock(value).await;
-        self.servers.judge(&deleted)?;
-        self.value = None;
-        Ok(released(deleted.contains(&1)))
+        Ok(shown(found.find(|value| count(value) >= self.0.majority())))
     }
 }
 

@@ -10,26 +10,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{
-    Attempt, Busy, Claim, Context, Grant, Inspection, LossReason, Release, Renewal, Request,
-};
+use lock_core::driver::{Attempt, Context, Inspection, Renewal, Request};
 use lock_core::toolkit::{Call, whole_seconds};
 use lock_core::{Name, Result};
 
-use crate::driver::{LONGEST, Recipe, SchemeDriver, call, info, no_token, released, shown};
+use crate::driver::{LONGEST, Recipe, SchemeDriver, busy, call, granted, held, info, lost, shown};
 use crate::redis_server::{RedisServer, compare_and_delete};
 
 pub(crate) const NAME: &str = "naive-set-nx-ex";
 
 pub(crate) async fn open(url: String, context: Context) -> Result<SchemeDriver<SetNxEx>> {
-    let server = RedisServer::at(&url)?;
-    server.ask::<()>(&Call::begin(&context.clock, context.patience), &redis::cmd("PING")).await?;
+    let server = RedisServer::connect(&url, &context).await?;
     // EX counts in seconds.
     let mut info = info(NAME, &url, Duration::from_secs(1)..=LONGEST);
     info.clock = "the server's: set forward, it ends leases early";
     info.data_loss = "frees every lock, as a failover to a replica that lags does".to_owned();
     info.requests_per_hand_over = 2;
-    Ok(SchemeDriver::new(SetNxEx(Arc::new(server)), info, context))
+    Ok(SchemeDriver::new(SetNxEx(server), info, context))
 }
 
 #[derive(Clone, Debug)]
@@ -39,56 +36,39 @@ fn key(name: &Name) -> String {
     format!("{NAME}:{}", name.as_str())
 }
 
+/// The value of a key: the owner, which is random, and new for each acquisition.
+fn value(request: &Request) -> String {
+    request.owner.to_string()
+}
+
 #[async_trait]
 impl Recipe for SetNxEx {
-    fn claim(&self, request: Request) -> Box<dyn Claim> {
-        let (key, value) = (key(&request.name), request.owner.to_string());
-        Box::new(ValueClaim { server: self.0.clone(), key, value, request })
+    type State = ();
+
+    async fn attempt(&self, request: &Request, (): &mut ()) -> Result<Attempt> {
+        let mut set = redis::cmd("SET");
+        set.arg(key(&request.name)).arg(value(request)).arg("EX").arg(whole_seconds(request.ttl)).arg("NX");
+        let set: Option<String> = self.0.ask(&call(request), &set).await?;
+        Ok(if set.is_some() { granted(request.ttl) } else { busy() })
+    }
+
+    /// The scheme can't prolong a lease, so this reads what is left.
+    async fn renew(&self, request: &Request, (): &mut (), _: Duration) -> Result<Renewal> {
+        let (call, key) = (call(request), key(&request.name));
+        // In this order: what is left was left of this lease if it is still there afterwards.
+        let left: i64 = self.0.ask(&call, redis::cmd("PTTL").arg(&key)).await?;
+        let found: Option<String> = self.0.ask(&call, redis::cmd("GET").arg(&key)).await?;
+        Ok(match u64::try_from(left) {
+            Ok(left) if found == Some(value(request)) => held(Duration::from_millis(left)),
+            _ => lost(),
+        })
+    }
+
+    async fn release(&self, request: &Request, (): &mut ()) -> Result<bool> {
+        self.0.ask(&call(request), &compare_and_delete(&key(&request.name), &value(request))).await
     }
 
     async fn inspect(&self, name: &Name, call: &Call) -> Result<Inspection> {
         Ok(shown(self.0.ask(call, redis::cmd("GET").arg(key(name))).await?))
-    }
-}
-
-#[derive(Debug)]
-struct ValueClaim {
-    server: Arc<RedisServer>,
-    key: String,
-    /// Random, and new for each acquisition.
-    value: String,
-    request: Request,
-}
-
-#[async_trait]
-impl Claim for ValueClaim {
-    async fn attempt(&mut self) -> Result<Attempt> {
-        let mut set = redis::cmd("SET");
-        set.arg(&self.key).arg(&self.value).arg("EX").arg(whole_seconds(self.request.ttl)).arg("NX");
-        let set: Option<String> = self.server.ask(&call(&self.request), &set).await?;
-        Ok(match set {
-            Some(_) => Attempt::Granted(Grant::new(no_token(), self.request.ttl)),
-            None => Attempt::Busy(Busy::default()),
-        })
-    }
-
-    /// The scheme can't prolong a lease, so this reads what is left.
-    async fn renew(&mut self, _: Duration) -> Result<Renewal> {
-        let call = call(&self.request);
-        // In this order: what is left was left of this lease if it is still there afterwards.
-        let left: i64 = self.server.ask(&call, redis::cmd("PTTL").arg(&self.key)).await?;
-        let value: Option<String> = self.server.ask(&call, redis::cmd("GET").arg(&self.key)).await?;
-        Ok(match (u64::try_from(left), value) {
-            (Ok(left), Some(value)) if value == self.value => {
-                Renewal::Held { valid_for: Duration::from_millis(left), age: Duration::ZERO }
-            }
-            _ => Renewal::Lost(LossReason::Gone),
-        })
-    }
-
-    async fn release(&mut self) -> Result<Release> {
-        let delete = compare_and_delete(&self.key, &self.value);
-        let deleted: u64 = self.server.ask(&call(&self.request), &delete).await?;
-        Ok(released(deleted > 0))
     }
 }

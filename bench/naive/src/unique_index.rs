@@ -8,14 +8,12 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{
-    Attempt, Busy, Claim, Context, Grant, Inspection, LossReason, Release, Renewal, Request,
-};
+use lock_core::driver::{Attempt, Context, Inspection, Renewal, Request};
 use lock_core::toolkit::Call;
 use lock_core::{Effect, Error, Name, Result};
 use sqlx::mysql::{MySqlPool, MySqlPoolOptions};
 
-use crate::driver::{LONGEST, Recipe, SchemeDriver, call, info, no_token, released, shown};
+use crate::driver::{LONGEST, Recipe, SchemeDriver, busy, call, granted, held, info, lost, shown};
 
 pub(crate) const NAME: &str = "naive-unique-index";
 
@@ -44,8 +42,9 @@ pub(crate) struct UniqueIndex(MySqlPool);
 
 impl UniqueIndex {
     /// Runs a statement about one name. Returns how many rows it has changed, or the server's error.
-    async fn change(&self, statement: &'static str, name: &Name, call: &Call) -> Result<sqlx::Result<u64>> {
-        let query = sqlx::query(statement).bind(name.as_str().as_bytes()).execute(&self.0);
+    async fn change(&self, statement: &'static str, request: &Request) -> Result<sqlx::Result<u64>> {
+        let (call, name) = (call(request), request.name.as_str().as_bytes());
+        let query = sqlx::query(statement).bind(name).execute(&self.0);
         let done = call.within(query).await.ok_or_else(|| call.out_of_time(Effect::Unknown))?;
         Ok(done.map(|done| done.rows_affected()))
     }
@@ -62,44 +61,28 @@ fn no_answer(error: sqlx::Error) -> Error {
 
 #[async_trait]
 impl Recipe for UniqueIndex {
-    fn claim(&self, request: Request) -> Box<dyn Claim> {
-        Box::new(RowClaim { server: self.clone(), request })
-    }
+    type State = ();
 
-    async fn inspect(&self, name: &Name, call: &Call) -> Result<Inspection> {
-        Ok(shown(self.row(name, call).await?))
-    }
-}
-
-#[derive(Debug)]
-struct RowClaim {
-    server: UniqueIndex,
-    request: Request,
-}
-
-#[async_trait]
-impl Claim for RowClaim {
-    async fn attempt(&mut self) -> Result<Attempt> {
-        match self.server.change(INSERT, &self.request.name, &call(&self.request)).await? {
-            Ok(_) => Ok(Attempt::Granted(Grant::new(no_token(), self.request.ttl))),
+    async fn attempt(&self, request: &Request, (): &mut ()) -> Result<Attempt> {
+        match self.change(INSERT, request).await? {
+            Ok(_) => Ok(granted(request.ttl)),
             // Also what InnoDB calls a deadlock, which it finds between several inserts of the row that was deleted.
-            Err(sqlx::Error::Database(_)) => Ok(Attempt::Busy(Busy::default())),
+            Err(sqlx::Error::Database(_)) => Ok(busy()),
             Err(e) => Err(no_answer(e)),
         }
     }
 
     /// Nothing has to be renewed. There is a row, of this client or of another.
-    async fn renew(&mut self, ttl: Duration) -> Result<Renewal> {
-        Ok(match self.server.row(&self.request.name, &call(&self.request)).await? {
-            Some(_) => Renewal::Held { valid_for: ttl, age: Duration::ZERO },
-            None => Renewal::Lost(LossReason::Gone),
-        })
+    async fn renew(&self, request: &Request, (): &mut (), ttl: Duration) -> Result<Renewal> {
+        let row = self.row(&request.name, &call(request)).await?;
+        Ok(row.map_or_else(lost, |_| held(ttl)))
     }
 
-    async fn release(&mut self) -> Result<Release> {
-        match self.server.change(DELETE, &self.request.name, &call(&self.request)).await? {
-            Ok(deleted) => Ok(released(deleted > 0)),
-            Err(e) => Err(no_answer(e)),
-        }
+    async fn release(&self, request: &Request, (): &mut ()) -> Result<bool> {
+        self.change(DELETE, request).await?.map(|deleted| deleted > 0).map_err(no_answer)
+    }
+
+    async fn inspect(&self, name: &Name, call: &Call) -> Result<Inspection> {
+        Ok(shown(self.row(name, call).await?))
     }
 }

@@ -2,32 +2,16 @@
 
 use std::time::{Duration, Instant};
 
+use lock_conformance::Harness;
 use lock_core::{Client, Fence, Guard, Options};
-use lock_naive::Scheme;
-use lock_test_servers::{Clock, Owned, Persistence, Redis, RedisAdmin, Settings};
+use lock_test_servers::{Clock, Owned, RedisAdmin};
 
 use crate::Outcome;
+use crate::claims::Of;
+use crate::claims::play::harness::Tried;
+use crate::clusters::{start, url_of};
 
-/// What the clients use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Algorithm {
-    /// The algorithm as Redis' manual describes it.
-    AsWritten,
-    /// The library.
-    Ours,
-}
-
-impl Algorithm {
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Algorithm::AsWritten => "as written",
-            Algorithm::Ours => "lock-redlock",
-        }
-    }
-}
-
-/// The results of one round.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct RoundResult {
     /// The first client was granted the lock at all.
     pub(super) granted: bool,
@@ -40,10 +24,10 @@ pub(super) struct RoundResult {
 }
 
 pub(super) const TTL: Duration = Duration::from_millis(1200);
-/// How long a node that may have forgotten locks has no vote: the longest ttl.
+/// A server that may have forgotten locks has no vote for so long: the longest ttl.
 const MAX_TTL: Duration = Duration::from_millis(2000);
 const PATIENCE: Duration = Duration::from_millis(400);
-/// How long a client tries: until every lease and every quarantine has ended.
+/// A client tries until every lease and every quarantine has ended.
 const TRIES: Duration = Duration::from_millis(5000);
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
@@ -54,36 +38,28 @@ pub(super) struct Scene {
     replica: Option<Owned>,
     /// The resource's check of tokens. Those of the algorithm as written are all equal, which it takes.
     fence: Fence,
-    algorithm: Algorithm,
+    tried: Tried,
 }
 
-/// Whether a write was taken.
+/// The resource has taken a write, or refused it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Write {
     Taken,
     Refused,
 }
 
-async fn start(settings: Settings, count: usize) -> Outcome<Vec<Owned>> {
-    let starting = move || (0..count).map(|_| Owned::start(&Redis, &settings)).collect::<Result<Vec<_>, _>>();
-    Ok(tokio::task::spawn_blocking(starting).await?.map_err(|absence| absence.to_string())?)
-}
-
 impl Scene {
-    pub(super) async fn set(clock: Clock, algorithm: Algorithm) -> Outcome<Scene> {
-        let settings = Settings { persistence: Persistence::None, clock, ..Settings::default() };
-        let scene =
-            Scene { servers: start(settings, 5).await?, replica: None, fence: Fence::new(), algorithm };
-        if algorithm == Algorithm::Ours {
-            scene.connect().await?.init().await?;
-        }
+    pub(super) async fn set(clock: Clock, algorithm: Of) -> Outcome<Scene> {
+        let servers = start(5, clock)?;
+        let tried = Tried::of(algorithm, &url_of(&servers));
+        let scene = Scene { servers, replica: None, fence: Fence::new(), tried };
+        scene.tried_here().init().await?;
         Ok(scene)
     }
 
     /// Gives the third server a replica, which copies its data and is then cut off from it.
     pub(super) async fn replicate(&mut self) -> Outcome<()> {
-        let settings = Settings { persistence: Persistence::None, ..Settings::default() };
-        let replica = start(settings, 1).await?.remove(0);
+        let replica = start(1, Clock::Machines)?.remove(0);
         follow_for_a_moment(&self.servers[2], &replica).await?;
         self.replica = Some(replica);
         Ok(())
@@ -95,16 +71,15 @@ impl Scene {
         Ok(())
     }
 
+    /// Returns the algorithm on the servers as they are now.
+    fn tried_here(&self) -> Tried {
+        self.tried.at(&format!("{}?max_ttl={}ms", url_of(&self.servers), MAX_TTL.as_millis()))
+    }
+
     pub(super) async fn connect(&self) -> Outcome<Client> {
-        let hosts: Vec<String> = self.servers.iter().map(Owned::address).collect();
-        let url = format!("redlock://{}/?max_ttl={}ms", hosts.join(","), MAX_TTL.as_millis());
-        let (ends, options) = (Instant::now() + TRIES, Options::default().patience(PATIENCE));
+        let (tried, ends) = (self.tried_here(), Instant::now() + TRIES);
         loop {
-            let connected = match self.algorithm {
-                Algorithm::AsWritten => Scheme::Redlock.connect(&url, options.clone()).await,
-                Algorithm::Ours => onelock::connect_with(&url, options.clone()).await,
-            };
-            match connected {
+            match tried.open(Options::default().patience(PATIENCE)).await {
                 Err(e) if e.is_transient() && Instant::now() < ends => {
                     tokio::time::sleep(BETWEEN_TRIES).await;
                 }
@@ -113,7 +88,6 @@ impl Scene {
         }
     }
 
-    /// Writes once, with the token of this lock.
     pub(super) fn write(&self, guard: &Guard) -> Write {
         match self.fence.accept(guard.token()) {
             Ok(()) => Write::Taken,

@@ -1,10 +1,11 @@
-//! The stories: what goes wrong between the first client's grant and its write.
+//! The stories: a failure between the first client's grant and its write.
 
 use lock_conformance::{Data, Step};
 use lock_test_servers::{Clock, Owned};
 
-use super::scene::{Algorithm, RoundResult, Scene, TTL, Write, acquire, try_acquire};
+use super::scene::{RoundResult, Scene, TTL, Write, acquire, try_acquire};
 use crate::Outcome;
+use crate::claims::Of;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Story {
@@ -34,9 +35,8 @@ impl Story {
         }
     }
 
-    /// Plays one round: the first client is granted the lock, something goes wrong, the second client tries, and both
-    /// write.
-    pub(super) async fn play(self, algorithm: Algorithm) -> Outcome<RoundResult> {
+    /// Plays one round: the first client is granted the lock, something fails, a second client tries, and both write.
+    pub(super) async fn play(self, algorithm: Of) -> Outcome<RoundResult> {
         let clock = if matches!(self, Story::Clocks(_)) { Clock::Own } else { Clock::Machines };
         let mut scene = Scene::set(clock, algorithm).await?;
         self.before(&mut scene).await?;

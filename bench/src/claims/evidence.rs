@@ -8,13 +8,12 @@ use crate::case::Case;
 use crate::report::{Ended, Played, Report, Row, Server};
 use crate::subjects::Kind;
 
-/// The data of one run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Evidence<'a>(pub(super) &'a Report);
 
-/// Of whom a claim is judged, and on which kind of server.
+/// The claim is judged of the scheme or of the library, on this kind of server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Of {
+pub(crate) enum Of {
     /// The scheme as the texts have it.
     Scheme(Scheme, Backend),
     Ours(Backend),
@@ -35,30 +34,24 @@ impl Of {
     }
 }
 
-/// Whether a server writes to the disk before it acknowledges.
+/// A server writes to the disk before it acknowledges, or does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Disk {
     Unused,
     EveryWrite,
 }
 
-/// What a case of the suite has shown.
+/// A case of the suite, as evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Shown {
     pub(super) passed: bool,
-    /// The case with its outcome, as evidence.
     pub(super) text: String,
 }
 
-/// How many characters of a failure are shown as evidence.
 const SHOWN: usize = 160;
 
 impl<'a> Evidence<'a> {
-    /// Returns whether a case passed. A failure counts only if it says `saying`: another one shows nothing.
-    ///
-    /// # Errors
-    ///
-    /// Why the run does not have it.
+    /// Returns whether a case passed. A failure counts only if it says `saying`. An error says why there is none.
     pub(super) fn case(&self, of: Of, case: &'static str, saying: &str) -> Result<Shown, String> {
         let played = self.played(of, Trial::Case(case))?;
         let why = played.why.as_deref().unwrap_or_default();
@@ -79,11 +72,7 @@ impl<'a> Evidence<'a> {
         })
     }
 
-    /// Returns a figure of a scene.
-    ///
-    /// # Errors
-    ///
-    /// Why the run does not have it.
+    /// Returns a figure of a scene. The error says why the run does not have it.
     pub(super) fn figure(&self, of: Of, scene: Scene, figure: &str) -> Result<f64, String> {
         let played = self.played(of, Trial::Scene(scene))?;
         let why = || played.why.as_deref().map(one_line).unwrap_or_default();
@@ -106,11 +95,7 @@ impl<'a> Evidence<'a> {
         self.0.servers.iter().any(|known| known.name == server && known.backend == backend.as_str())
     }
 
-    /// Returns the row of a case.
-    ///
-    /// # Errors
-    ///
-    /// Why the run does not have it.
+    /// Returns the row of a case. The error says why the run does not have it.
     pub(super) fn row(&self, of: Of, case: Case) -> Result<&'a Row, String> {
         let text = case.to_string();
         let is_it = |row: &&Row| {
@@ -120,16 +105,11 @@ impl<'a> Evidence<'a> {
         row.ok_or_else(|| format!("{case} of {} on {} was not measured", of.subject(), of.backend().as_str()))
     }
 
-    /// Returns how fast a subject takes and releases locks on names of its own, with so many tasks.
-    ///
-    /// # Errors
-    ///
-    /// Why the run does not have it.
+    /// Returns the speed of a subject on names of its own, with so many tasks. An error says why there is none.
     pub(super) fn speed(&self, of: Of, tasks: usize, disk: Disk) -> Result<Speed<'a>, String> {
         self.speed_of(of.subject(), of.backend(), tasks, disk)
     }
 
-    /// The same of any subject.
     pub(super) fn speed_of(
         &self,
         subject: &'static str,
@@ -172,8 +152,8 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// Whether it is a server, which writes to a disk or does not. Memory and files are no servers. Of some kinds there is
-/// one server for both, which always writes.
+/// Returns whether it is a server, which writes to a disk or does not. Memory and files are no servers. Of some kinds
+/// there is one server for both, which always writes.
 fn has(server: &Server, disk: Disk) -> bool {
     match Backend::named(&server.backend) {
         None | Some(Backend::Memory | Backend::Sqlite) => false,
@@ -182,7 +162,7 @@ fn has(server: &Server, disk: Disk) -> bool {
     }
 }
 
-/// How fast a subject is.
+/// The speed of a subject.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Speed<'a> {
     row: &'a Row,
@@ -205,13 +185,11 @@ impl<'a> Speed<'a> {
         format!("{} on {}: {:.0} cycles/s", self.row.subject, self.row.server, self.per_s)
     }
 
-    /// Whether it is the same subject on the same server.
     fn is(&self, other: &Speed<'_>) -> bool {
         (&self.row.subject, &self.row.server) == (&other.row.subject, &other.row.server)
     }
 }
 
-/// Returns a failure's text in one line.
 fn one_line(why: &str) -> String {
     why.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(SHOWN).collect()
 }

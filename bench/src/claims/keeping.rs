@@ -1,8 +1,9 @@
-//! Verdicts on what keeps a lock, and what frees it: crashes, releases, renewals, reentrancy and tokens.
+//! Verdicts on crashes, releases, renewals, reentrancy and tokens.
 
 use super::evidence::{Evidence, Of, Shown};
 use super::trial::Scene;
-use super::verdict::{Finding, Judged, Verdict};
+use super::verdict::{Judged, Verdict};
+use crate::report::Judgement;
 
 /// After a crash of its holder the lock is free when the lease has ended.
 pub(super) const CRASH: &str = "waiting::a_waiter_goes_by_its_holders_ttl";
@@ -44,7 +45,7 @@ pub(super) fn a_late_write_is_taken(evidence: &Evidence<'_>, of: Of) -> Judged {
 
 /// Returns that a claim holds if the case fails for its reason.
 fn fails(shown: Shown) -> Judged {
-    Ok(Finding::new(Verdict::of(!shown.passed), shown.text))
+    Ok(Judgement::new(Verdict::of(!shown.passed), shown.text))
 }
 
 /// T2, T10, T12.
@@ -54,14 +55,10 @@ pub(super) fn is_neither_reentrant_nor_blocking(evidence: &Evidence<'_>, of: Of)
     let verdict = match (reentrant.passed, told.passed) {
         (false, false) => Verdict::Holds,
         (true, true) => Verdict::DoesNotHold,
-        (true, false) => {
-            Verdict::HoldsWithin("it is reentrant, but no server tells a waiter of a release".into())
-        }
-        (false, true) => {
-            Verdict::HoldsWithin("waiters are told of a release, but it is not reentrant".into())
-        }
+        (true, false) => Verdict::HoldsWithin("it is reentrant, but no server tells a waiter of a release"),
+        (false, true) => Verdict::HoldsWithin("waiters are told of a release, but it is not reentrant"),
     };
-    Ok(Finding::new(verdict, format!("{}; {}", reentrant.text, told.text)))
+    Ok(Judgement::new(verdict, format!("{}; {}", reentrant.text, told.text)))
 }
 
 /// T8.
@@ -79,20 +76,20 @@ pub(super) fn is_reentrant_blocking_atomic_and_renewed(evidence: &Evidence<'_>, 
     ];
     let holds = all.iter().all(|shown| shown.passed);
     let texts = all.iter().filter(|shown| shown.passed == holds).map(|shown| shown.text.as_str());
-    Ok(Finding::new(Verdict::of(holds), texts.collect::<Vec<_>>().join("; ")))
+    Ok(Judgement::new(Verdict::of(holds), texts.collect::<Vec<_>>().join("; ")))
 }
 
 /// T21.
 pub(super) fn a_watchdog_keeps_the_lock_of_a_live_holder_only(evidence: &Evidence<'_>, of: Of) -> Judged {
     let (kept, freed) = (evidence.case(of, RENEWED, NOT_RENEWED)?, evidence.case(of, CRASH, DEADLOCK)?);
     let verdict = Verdict::of(kept.passed && freed.passed);
-    Ok(Finding::new(verdict, format!("with shorter leases, {}; {}", kept.text, freed.text)))
+    Ok(Judgement::new(verdict, format!("with shorter leases, {}; {}", kept.text, freed.text)))
 }
 
 /// T26. To the other clients, a holder that is cut off is one that has crashed.
 pub(super) fn a_holder_that_is_gone_costs_a_ttl(evidence: &Evidence<'_>, of: Of) -> Judged {
     let crash = evidence.case(of, CRASH, DEADLOCK)?;
-    Ok(Finding::new(Verdict::of(crash.passed), format!("of a holder that is gone, {}", crash.text)))
+    Ok(Judgement::new(Verdict::of(crash.passed), format!("of a holder that is gone, {}", crash.text)))
 }
 
 /// T27.
@@ -103,12 +100,8 @@ pub(super) fn extending_has_no_limit(evidence: &Evidence<'_>, of: Of) -> Judged 
         Of::Scheme(..) => false,
         Of::Ours(_) => evidence.case(of, MAX_HOLD, "")?.passed,
     };
-    let verdict = match (kept.passed, limited) {
-        (true, true) => Verdict::HoldsWithin(format!("without max_hold only: {MAX_HOLD} passes")),
-        (true, false) => Verdict::Holds,
-        (false, _) => Verdict::DoesNotHold,
-    };
-    Ok(Finding::new(verdict, kept.text))
+    let verdict = Verdict::of_both(kept.passed, !limited, "without max_hold only");
+    Ok(Judgement::new(verdict, kept.text))
 }
 
 fn is_told(evidence: &Evidence<'_>, of: Of) -> Result<Shown, String> {

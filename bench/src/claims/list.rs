@@ -1,4 +1,4 @@
-//! The claims of `docs/claims.md`: what is tried for each, and how it is judged.
+//! The list of the claims of `docs/claims.md`, each with its trials and its judge.
 
 use lock_naive::Scheme;
 
@@ -11,20 +11,19 @@ use super::verdict::Judged;
 use super::{keeping, queues, several, speed};
 use crate::backend::Backend;
 
-/// A claim, and how it is judged.
+/// A claim, with its trials and its judge.
 pub(super) struct Claim {
     pub(super) id: &'static str,
     pub(super) about: About,
-    /// What has to be tried for it. Claims about speed need rows of workloads only.
+    /// Claims about speed need rows of workloads only.
     pub(super) trials: &'static [Trial],
     pub(super) judge: fn(&Evidence<'_>, Of) -> Judged,
 }
 
-/// Who stands for the scheme of the texts, and the server on which it is tried, also for the library.
+/// This stands for the scheme of the texts, on this kind of server; the library is tried there, too.
 #[derive(Clone, Copy)]
 pub(super) struct About(pub(super) Naive, pub(super) Backend);
 
-/// Who stands for the scheme of the texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Naive {
     Tried(Scheme),

@@ -1,4 +1,4 @@
-//! The claims of `docs/claims.md`: what is tried for each of them, and the verdict on it.
+//! The claims of `docs/claims.md`, their trials, and the verdicts on them.
 //!
 //! [`list`] has the claims. [`play`] tries what they need on a server. A verdict is a function of [`Evidence`] alone,
 //! which is what the report has: figures, and what became of cases and scenes.
@@ -15,9 +15,10 @@ mod speed;
 mod trial;
 mod verdict;
 
-use self::evidence::{Evidence, Of};
+use self::evidence::Evidence;
+pub(crate) use self::evidence::Of;
 use self::list::{CLAIMS, Claim, Naive};
-use self::verdict::{Finding, Judged, Verdict};
+use self::verdict::Verdict;
 use crate::backend::Backend;
 use crate::report::{self, Judgement, Report};
 
@@ -35,35 +36,24 @@ pub(crate) fn are_tried_on(backend: Backend) -> bool {
 impl Claim {
     fn report(&self, evidence: &Evidence<'_>) -> report::Claim {
         let [scheme, text] = self.words();
-        report::Claim {
-            id: self.id.to_owned(),
-            text,
-            scheme,
-            naive: Judgement::of(self.naive(evidence)),
-            ours: Judgement::of(self.ours(evidence)),
-        }
+        let (naive, ours) = (self.naive(evidence), self.ours(evidence));
+        report::Claim { id: self.id.to_owned(), text, scheme, naive, ours }
     }
 
-    fn naive(&self, evidence: &Evidence<'_>) -> Finding {
+    fn naive(&self, evidence: &Evidence<'_>) -> Judgement {
         match self.about.0 {
-            Naive::Tried(scheme) => finding((self.judge)(evidence, Of::Scheme(scheme, self.about.1))),
-            Naive::NotMeasurable(why) => Finding::without_evidence(Verdict::NotMeasurable(why.to_owned())),
-            Naive::NotMeasured(why) => Finding::without_evidence(Verdict::NotMeasured(why.to_owned())),
+            Naive::Tried(scheme) => self.judgement(evidence, Of::Scheme(scheme, self.about.1)),
+            Naive::NotMeasurable(why) => Judgement::new(Verdict::NotMeasurable, why),
+            Naive::NotMeasured(why) => Judgement::new(Verdict::NotMeasured, why),
         }
     }
 
-    fn ours(&self, evidence: &Evidence<'_>) -> Finding {
-        finding((self.judge)(evidence, Of::Ours(self.about.1)))
+    fn ours(&self, evidence: &Evidence<'_>) -> Judgement {
+        self.judgement(evidence, Of::Ours(self.about.1))
     }
-}
 
-fn finding(judged: Judged) -> Finding {
-    judged.unwrap_or_else(|why| Finding::without_evidence(Verdict::NotMeasured(why)))
-}
-
-impl Judgement {
-    fn of(finding: Finding) -> Judgement {
-        Judgement { verdict: finding.verdict.as_str().to_owned(), because: finding.because() }
+    fn judgement(&self, evidence: &Evidence<'_>, of: Of) -> Judgement {
+        (self.judge)(evidence, of).unwrap_or_else(|why| Judgement::new(Verdict::NotMeasured, why))
     }
 }
 

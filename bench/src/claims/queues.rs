@@ -1,15 +1,16 @@
-//! Verdicts on the order of waiters, and on what dead ones cost.
+//! Verdicts on the order of waiters, and on the cost of dead ones.
 
 use super::evidence::{Evidence, Of};
 use super::trial::Scene;
-use super::verdict::{Finding, Judged, Verdict};
+use super::verdict::{Judged, Verdict};
+use crate::report::Judgement;
 
 pub(super) const ORDER: &str = "waiting::clients_come_in_the_order_in_which_they_asked";
 
-/// How many seconds a dead waiter costs if the claim of 5 s holds: its time begins when the lease that it found has
+/// A dead waiter costs so many seconds if the claim of 5 s holds: its time begins when the lease that it found has
 /// ended, and a waiter may look a little later.
 const ABOUT_FIVE: std::ops::RangeInclusive<f64> = 4.5..=7.0;
-/// How many seconds a second dead waiter costs at least, if it costs its own time.
+/// A second dead waiter that costs its own time costs so many seconds at least.
 const ITS_OWN: f64 = 4.0;
 
 /// T18.
@@ -17,15 +18,11 @@ pub(super) fn is_fair_and_a_dead_waiter_costs_five_seconds(evidence: &Evidence<'
     let one = evidence.figure(of, Scene::DeadWaiters, "one_dead_s")?;
     let cost = format!("behind one dead waiter the next one waits for {one:.1} s");
     if evidence.is_not_promised(of, ORDER) {
-        return Ok(Finding::new(Verdict::DoesNotHold, format!("no order is promised; {cost}")));
+        return Ok(Judgement::new(Verdict::DoesNotHold, format!("no order is promised; {cost}")));
     }
     let order = evidence.case(of, ORDER, "")?;
-    let verdict = match (order.passed, ABOUT_FIVE.contains(&one)) {
-        (true, true) => Verdict::Holds,
-        (true, false) => Verdict::HoldsWithin("the order only".to_owned()),
-        (false, _) => Verdict::DoesNotHold,
-    };
-    Ok(Finding::new(verdict, format!("{}; {cost}", order.text)))
+    let verdict = Verdict::of_both(order.passed, ABOUT_FIVE.contains(&one), "the order only");
+    Ok(Judgement::new(verdict, format!("{}; {cost}", order.text)))
 }
 
 /// T19.
@@ -33,5 +30,5 @@ pub(super) fn every_dead_waiter_costs_its_own_time(evidence: &Evidence<'_>, of: 
     let one = evidence.figure(of, Scene::DeadWaiters, "one_dead_s")?;
     let two = evidence.figure(of, Scene::DeadWaiters, "two_dead_s")?;
     let text = format!("behind one dead waiter the next one waits for {one:.1} s, behind two for {two:.1} s");
-    Ok(Finding::new(Verdict::of(two - one >= ITS_OWN), text))
+    Ok(Judgement::new(Verdict::of(two - one >= ITS_OWN), text))
 }

@@ -3,29 +3,20 @@
 /// Something that is tried on a scheme, and on the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trial {
-    /// A case of the suite, by its name.
     Case(&'static str),
     Scene(Scene),
 }
 
-/// A scene. It has no opinion: it returns figures.
+/// A scene returns figures, and no opinion. Its name tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scene {
-    /// A waiter learns of a release.
     Told,
-    /// A client dies after the first request of its attempt.
     Dies,
-    /// A lock is released while dead waiters stand in front of a live one.
     DeadWaiters,
-    /// The server dies, and a replica that lags takes its place.
     Failover,
-    /// One of five servers is dead, and then a second one is silent.
     Minority,
-    /// A server of the holder's majority restarts empty.
     EmptyRestart,
-    /// A majority that is of no use is released at once, or never.
     EarlyRelease,
-    /// A majority of the servers restarts empty.
     CrashedMajority,
 }
 

@@ -9,7 +9,6 @@ use crate::Outcome;
 pub(super) struct Chart {
     pub(super) title: &'static str,
     pub(super) bars: Vec<Bar>,
-    /// Writes a figure.
     pub(super) shown: fn(f64) -> String,
 }
 
@@ -23,7 +22,6 @@ pub(super) struct Bar {
 
 const WIDTH: u32 = 600;
 const BAR: u32 = 22;
-/// What stands above and below the bars.
 const AROUND: u32 = 76;
 const FONT: &str = "sans-serif";
 

@@ -14,7 +14,6 @@ use crate::goals::{self, Verdict};
 use crate::print::{goal_line, late, measured, micros, number, put_table, recovery, table};
 use crate::report::{self, Promises, Report, Row, Server};
 
-/// The file's name in the folder of a run.
 pub(crate) const FILE: &str = "report.html";
 
 /// Makes the pages of an earlier run from its report.
@@ -30,7 +29,6 @@ pub(crate) fn make(options: &args::Page) -> Outcome<()> {
     }
 }
 
-/// Writes `report.html` into the folder.
 pub(crate) fn write(report: &Report, folder: &Path) -> Outcome<()> {
     report::write(folder, FILE, &page(report)?)
 }
@@ -43,10 +41,11 @@ fn markdown(report: &Report) -> String {
          ([what they are](../../bench/README.md)).\n\n{}\n\n{}\n\
          A *cycle* acquires and releases a lock, both confirmed. A *hand-over* is the time from before a release in one\n\
          process to the grant in another one, which waits. A round trip and a write to the disk decide most of these\n\
-         figures, and both are yours: `cargo run --release -p lock-bench -- run --quick` measures your servers in ten\n\
-         minutes.\n",
+         figures, and both are yours: `cargo run --release -p lock-bench -- run --quick` measures your servers. This\n\
+         run took {:.0} minutes.\n",
         measured(report),
-        table(report)
+        table(report),
+        report.took_s / 60.0
     )
 }
 
@@ -108,7 +107,7 @@ fn folded(summary: impl Display, content: &str) -> String {
     format!("<details><summary>{}</summary>\n{content}</details>\n", Text(summary))
 }
 
-/// What a reader may need: its name in the script, and its text.
+/// A reader may need these: the name in the script, and the text.
 const NEEDS: [(&str, &str); 6] = [
     ("machine", "several processes"),
     ("network", "several machines"),
@@ -177,7 +176,6 @@ fn at(report: &Report, server: &Server, case: Case, figure: fn(&Row) -> Option<f
     report.ours(&server.name, case, figure)
 }
 
-/// Returns the line of a server in the table of the choice.
 fn candidate(report: &Report, server: &Server, promises: &Promises) -> String {
     let needs = NEEDS.iter().map(|(name, _)| *name).filter(|need| meets(need, server, promises));
     let needs = needs.collect::<Vec<_>>().join(" ");

@@ -17,7 +17,7 @@ pub(crate) async fn connect(url: &str) -> Outcome<Client> {
     Ok(Client::connect([member], Some(ConnectOptions::new().with_require_leader(true))).await?)
 }
 
-/// How often a lease is kept alive, as the library does.
+/// A lease is kept alive so often, as by the library.
 const BEAT: Duration = Duration::from_secs(TTL.as_secs() / 3);
 
 /// A lease that is kept alive until this is dropped.
@@ -55,7 +55,7 @@ async fn keep_alive(mut leases: LeaseClient, lease: i64) {
     }
 }
 
-/// Returns how many requests the member has received, messages of streams included.
+/// Returns the number of requests that the member has received, messages of streams included.
 pub(crate) fn requests(url: &str) -> Outcome<u64> {
     let answer = metrics(url)?;
     let counts = answer.lines().filter(|line| line.starts_with("grpc_server_msg_received_total{"));

@@ -12,7 +12,6 @@ use redis::{
 
 use crate::Outcome;
 
-/// A server, and the crate redis' own clients of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
     info: ConnectionInfo,
@@ -67,7 +66,6 @@ impl Server {
     }
 }
 
-/// How long a connection to the server may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Sends a command and waits for the answer; an error that the server answered is an error here.

@@ -13,14 +13,14 @@ pub(crate) async fn connect(url: &str) -> Outcome<Client> {
     Ok(Client::connector().with_session_timeout(TTL).connect(&hosts(url)?).await?)
 }
 
-/// Returns how many packets the first server has received.
+/// Returns the number of packets that the first server has received.
 pub(crate) fn requests(url: &str) -> Outcome<u64> {
     let answer = word(url, "srvr")?;
     let count = answer.lines().find_map(|line| line.strip_prefix("Received: "));
     Ok(count.ok_or("srvr doesn't say how many packets there were")?.trim().parse()?)
 }
 
-/// Returns what the first server answers to a command of four letters.
+/// Returns the answer of the first server to a command of four letters.
 pub(crate) fn word(url: &str, word: &str) -> Outcome<String> {
     let hosts = hosts(url)?;
     let mut stream = TcpStream::connect(hosts.split(',').next().unwrap_or_default())?;

@@ -1,8 +1,7 @@
-//! What is compared: the library, its drivers' baselines, other libraries' locks, and schemes of texts.
+//! The subjects: the library, its drivers' baselines, other libraries' locks, and schemes of texts.
 
 pub(crate) mod baseline;
-mod one_lost;
-mod ours;
+pub(crate) mod ours;
 pub(crate) mod peers;
 
 use std::str::FromStr;
@@ -12,15 +11,14 @@ use async_trait::async_trait;
 use lock_core::Options;
 use lock_naive::Scheme;
 
-use self::one_lost::{Lost, OneLost};
-use self::ours::Ours;
+use self::ours::Lost;
 use self::peers::Peer;
 use crate::Outcome;
 
 /// The ttl of every subject: the library's default.
 pub(crate) const TTL: Duration = lock_core::DEFAULT_TTL;
 
-/// The subjects: what is measured.
+/// A subject is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The library through its public API.
@@ -31,7 +29,6 @@ pub(crate) enum Kind {
     OneSilent,
     /// The raw driver with the least that is still such a lock.
     Baseline,
-    /// Another library's lock.
     Peer(Peer),
     /// A scheme as texts describe it, with its flaws: the library's client with a driver of that scheme.
     Naive(Scheme),
@@ -49,16 +46,15 @@ impl Kind {
         }
     }
 
-    /// Connects the subject to the server at `url`.
     pub(crate) async fn connect(self, url: &str) -> Outcome<Box<dyn Subject>> {
-        Ok(match self {
-            Kind::Ours => Box::new(Ours::connect(url).await?),
-            Kind::OneDead => Box::new(OneLost::connect(url, Lost::Dead).await?),
-            Kind::OneSilent => Box::new(OneLost::connect(url, Lost::Silent).await?),
-            Kind::Baseline => baseline::connect(url).await?,
-            Kind::Naive(scheme) => Box::new(Ours::with(scheme.connect(url, Options::default()).await?)),
-            Kind::Peer(peer) => peer.connect(url).await?,
-        })
+        match self {
+            Kind::Ours => Ok(ours::subject(onelock::connect(url).await?)),
+            Kind::OneDead => ours::without_one(url, Lost::Dead).await,
+            Kind::OneSilent => ours::without_one(url, Lost::Silent).await,
+            Kind::Baseline => baseline::connect(url).await,
+            Kind::Naive(scheme) => Ok(ours::subject(scheme.connect(url, Options::default()).await?)),
+            Kind::Peer(peer) => peer.connect(url).await,
+        }
     }
 }
 
@@ -77,34 +73,16 @@ impl FromStr for Kind {
 /// One connection of a subject. Its workers and sides share it.
 #[async_trait]
 pub(crate) trait Subject: Send + Sync {
-    /// Returns a worker that takes and releases `name`, again and again. By default its cycle is what a side does.
-    async fn worker(&self, name: &str) -> Outcome<Box<dyn Worker>> {
-        Ok(Box::new(BothInTurn(self.side(name).await?)))
+    /// Returns one that takes and releases `name`, again and again, and need not wait for others.
+    async fn worker(&self, name: &str) -> Outcome<Box<dyn Side>> {
+        self.side(name).await
     }
 
-    /// Returns one side of a hand-over of `name`.
+    /// Returns one that waits for others.
     async fn side(&self, name: &str) -> Outcome<Box<dyn Side>>;
 }
 
-/// What a task does with one name.
-#[async_trait]
-pub(crate) trait Worker: Send {
-    /// Acquires, waiting if need be, and releases.
-    async fn cycle(&mut self) -> Outcome<()>;
-}
-
-/// A worker that acquires and releases as one side of a hand-over does.
-struct BothInTurn(Box<dyn Side>);
-
-#[async_trait]
-impl Worker for BothInTurn {
-    async fn cycle(&mut self) -> Outcome<()> {
-        self.0.acquire().await?;
-        self.0.release().await
-    }
-}
-
-/// What a process does with one name.
+/// A task, or a process, with one name.
 #[async_trait]
 pub(crate) trait Side: Send {
     /// Waits until it has the lock.
@@ -112,4 +90,23 @@ pub(crate) trait Side: Send {
 
     /// Releases the lock, if it has it.
     async fn release(&mut self) -> Outcome<()>;
+
+    async fn cycle(&mut self) -> Outcome<()> {
+        self.acquire().await?;
+        self.release().await
+    }
+}
+
+/// A subject whose sides are made without a request.
+struct Each<F>(F);
+
+fn each<S: Side + 'static>(side: impl Fn(&str) -> Outcome<S> + Send + Sync + 'static) -> Box<dyn Subject> {
+    Box::new(Each(side))
+}
+
+#[async_trait]
+impl<S: Side + 'static, F: Fn(&str) -> Outcome<S> + Send + Sync> Subject for Each<F> {
+    async fn side(&self, name: &str) -> Outcome<Box<dyn Side>> {
+        Ok(Box::new((self.0)(name)?))
+    }
 }

@@ -16,15 +16,14 @@ use crate::tally::Slice;
 use crate::workloads::messages::{Order, Turns};
 use crate::workloads::other_process::OtherProcess;
 
-/// What the contenders of one process do.
+/// The contenders of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Contention {
     pub(crate) contenders: usize,
-    /// How long each holds the lock, and how long it then leaves it to the others.
+    /// Each holds the lock for so long, and then leaves it to the others for as long.
     pub(crate) moment: Duration,
 }
 
-/// The processes of one subject.
 pub(crate) struct Contenders {
     processes: Vec<OtherProcess>,
     each: Contention,

@@ -1,4 +1,4 @@
-//! `uncontended`, `many-names`, `one-name`: tasks that acquire and release for as long as a slice lasts.
+//! `own-names`: tasks that acquire and release for as long as a slice lasts.
 
 use std::time::{Duration, Instant};
 
@@ -7,12 +7,11 @@ use tokio::task::JoinSet;
 
 use crate::Outcome;
 use crate::rounds::Measurement;
-use crate::subjects::{Subject, Worker};
+use crate::subjects::{Side, Subject};
 use crate::tally::Slice;
 
-/// The tasks of one subject.
 pub(crate) struct Cycles {
-    workers: Vec<Box<dyn Worker>>,
+    workers: Vec<Box<dyn Side>>,
 }
 
 impl Cycles {
@@ -44,14 +43,14 @@ impl Measurement for Cycles {
     }
 }
 
-/// What a task did until the end of its slice.
+/// The work of a task until the end of its slice.
 struct Work {
-    worker: Box<dyn Worker>,
+    worker: Box<dyn Side>,
     slice: Slice,
     in_time: u64,
 }
 
-async fn work(mut worker: Box<dyn Worker>, end: Instant) -> Work {
+async fn work(mut worker: Box<dyn Side>, end: Instant) -> Work {
     let (mut slice, mut in_time) = (Slice::default(), 0);
     let mut began = Instant::now();
     while began < end {

@@ -13,9 +13,9 @@ use crate::tally::{Slice, median};
 use crate::workloads::messages::Order;
 use crate::workloads::other_process::OtherProcess;
 
-/// How many pairs of processes are measured at once, each on a name of its own.
+/// So many pairs of processes are measured at once, each on a name of its own.
 const PAIRS: usize = 8;
-/// How long the waiter waits before the release.
+/// The waiter waits for so long before the release.
 const WAITS: [Duration; 4] = [
     Duration::from_millis(50),
     Duration::from_millis(200),

@@ -13,10 +13,9 @@ use crate::workloads::contenders::slice_of;
 use crate::workloads::messages::Order;
 use crate::workloads::other_process::OtherProcess;
 
-/// How long each driver runs before it is measured: a virtual machine compiles what has run often.
+/// A driver runs for so long before it is measured: a virtual machine compiles what has run often.
 pub(super) const WARM_UP: Duration = Duration::from_secs(2);
 
-/// The cycles of one driver.
 pub(crate) struct DrivenCycles {
     driver: OtherProcess,
 }

@@ -14,11 +14,10 @@ use crate::rounds::Measurement;
 use crate::subjects::TTL;
 use crate::tally::Slice;
 
-/// How long the holder holds its lock before the kill.
+/// The holder holds its lock for so long before the kill.
 const SETTLE: Duration = Duration::from_millis(200);
-/// Between two tries for a lock.
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
-/// How long a lock is tried for. Longer than any failover that is measured, and shorter than a slice may go on.
+/// A client tries for a lock for so long: longer than any failover that is measured, and shorter than a slice may go on.
 const LIMIT: Duration = Duration::from_secs(15);
 
 /// A cluster, a client that tries for locks, and one that holds a lock.
@@ -27,12 +26,10 @@ pub(crate) struct Failover {
     trying: Client,
     holding: Client,
     name: String,
-    /// How many members were killed.
     killed: u32,
 }
 
 impl Failover {
-    /// Starts a cluster of this kind.
     pub(crate) async fn new(backend: Backend, name: String) -> Outcome<Failover> {
         let started = tokio::task::spawn_blocking(move || Cluster::start(backend)).await?;
         let cluster = started.map_err(|absence| absence.to_string())?;

@@ -13,7 +13,7 @@ use crate::workloads::driven::WARM_UP;
 use crate::workloads::messages::Order;
 use crate::workloads::other_process::OtherProcess;
 
-/// How long the waiter has to begin its wait before the lock is released: several round trips on any machine.
+/// The waiter begins its wait within this time: several round trips on any machine.
 const SETTLE: Duration = Duration::from_millis(3);
 
 /// Two processes of one subject.

@@ -1,4 +1,4 @@
-//! `held`: many locks are held, and nothing else is done. It measures what they and their renewals cost.
+//! `held`: a client holds many locks and does nothing else. It measures the cost of them and of their renewals.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,28 +21,15 @@ use crate::workloads::other_process::{OtherProcess, unexpected};
 /// count.
 pub(crate) struct Held {
     process: OtherProcess,
-    held: Many,
-}
-
-/// What the process holds.
-#[derive(Clone, Copy, Debug)]
-struct Many {
-    locks: usize,
     ttl: Duration,
-    /// How long it took to acquire them.
-    took: Duration,
-    /// By how much the process has grown for them.
-    grown: Option<u64>,
 }
 
 impl Held {
     pub(crate) async fn new(url: &str, name: &str, locks: usize, ttl: Duration) -> Outcome<Held> {
         let mut process = OtherProcess::start(Kind::Ours, url, name).await?;
         process.tell(Order::HoldMany { locks, ttl }).await?;
-        match process.reply().await? {
-            Reply::Holding { took, grown } => Ok(Held { process, held: Many { locks, ttl, took, grown } }),
-            reply => Err(unexpected(&reply)),
-        }
+        process.ready().await?;
+        Ok(Held { process, ttl })
     }
 }
 
@@ -51,17 +38,16 @@ pub(super) struct Holding {
     client: Client,
     guards: Vec<Guard>,
     seen: Arc<Seen>,
-    /// How long it took to acquire them.
-    pub(super) acquired: Duration,
-    /// By how much this process's memory has grown since.
-    pub(super) bytes: Option<u64>,
+    ttl: Duration,
+    acquired: Duration,
+    /// The growth of this process's memory since.
+    bytes: Option<u64>,
 }
 
-/// How many acquisitions and releases are on their way at once.
+/// So many acquisitions and releases are on their way at once.
 const AT_ONCE: usize = 64;
-/// How long the client has to ask to be told of revokes, once it has all locks: it looks at each lock again then.
+/// The client asks within this time to be told of revokes, once it has all locks: it looks at each lock again then.
 const SETTLE: Duration = Duration::from_secs(1);
-/// The time limit of the client's shutdown.
 const SHUTDOWN: Duration = Duration::from_secs(30);
 
 impl Holding {
@@ -83,7 +69,7 @@ impl Holding {
         let acquired = began.elapsed();
         tokio::time::sleep(SETTLE).await;
         let bytes = resident_bytes().zip(before).map(|(now, before)| now.saturating_sub(before));
-        Ok(Holding { client, guards, seen, acquired, bytes })
+        Ok(Holding { client, guards, seen, ttl, acquired, bytes })
     }
 
     /// Does nothing for so long.
@@ -91,6 +77,10 @@ impl Holding {
         let (began, cpu, renewals) = (Instant::now(), cpu_time(), self.seen.renewals.load(Ordering::Relaxed));
         tokio::time::sleep(length).await;
         Idle {
+            locks: self.guards.len(),
+            ttl: self.ttl,
+            acquired: self.acquired,
+            bytes: self.bytes,
             length: began.elapsed(),
             cpu: cpu_time().zip(cpu).map(|(now, before)| now.saturating_sub(before)),
             renewals: self.seen.renewals.load(Ordering::Relaxed) - renewals,
@@ -106,7 +96,6 @@ impl Holding {
     }
 }
 
-/// Counts of the client's events.
 #[derive(Debug, Default)]
 struct Seen {
     renewals: AtomicU64,
@@ -129,6 +118,11 @@ impl Seen {
 /// The time in which the locks were only held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Idle {
+    locks: usize,
+    ttl: Duration,
+    acquired: Duration,
+    /// The growth of the process's memory for the locks.
+    bytes: Option<u64>,
     length: Duration,
     /// The CPU time of this process, on all cores.
     cpu: Option<Duration>,
@@ -146,8 +140,8 @@ pub(crate) fn ttl_for(length: Duration, min_ttl: Duration) -> Duration {
     (length * RENEWALS).min(TTL).max(min_ttl)
 }
 
-/// Returns how long of this time is watched: a whole number of renewals of each lock, if there is time for one. Between
-/// these, all locks that were acquired together are renewed together.
+/// Returns the part of this time that is watched: a whole number of renewals of each lock, if there is time for one.
+/// Between these, all locks that were acquired together are renewed together.
 fn watched(length: Duration, ttl: Duration) -> Duration {
     let period = ttl / RENEWALS;
     match length.as_nanos() / period.as_nanos().max(1) {
@@ -160,12 +154,11 @@ fn watched(length: Duration, ttl: Duration) -> Duration {
 impl Measurement for Held {
     /// The rate is that of the renewals. A lost lock is an error.
     async fn run(&mut self, length: Duration) -> Outcome<Slice> {
-        self.process.tell(Order::Watch(watched(length, self.held.ttl))).await?;
-        let idle = match self.process.reply().await? {
-            Reply::Watched(idle) => idle,
-            reply => return Err(unexpected(&reply)),
-        };
-        Ok(slice_of(self.held, idle))
+        self.process.tell(Order::Watch(watched(length, self.ttl))).await?;
+        match self.process.reply().await? {
+            Reply::Watched(idle) => Ok(slice_of(idle)),
+            reply => Err(unexpected(&reply)),
+        }
     }
 
     async fn end(mut self: Box<Self>) -> Outcome<()> {
@@ -174,18 +167,17 @@ impl Measurement for Held {
     }
 }
 
-fn slice_of(many: Many, idle: Idle) -> Slice {
-    let Many { locks, ttl, took, grown } = many;
+fn slice_of(idle: Idle) -> Slice {
     let mut slice = Slice { rate: idle.renewals as f64 / idle.length.as_secs_f64(), ..Slice::default() };
     slice.errors.extend((0..idle.losses).map(|_| "a lock was lost although it was renewed".to_owned()));
     slice.extra = vec![
-        ("ttl_ms", ttl.as_secs_f64() * 1e3),
+        ("ttl_ms", idle.ttl.as_secs_f64() * 1e3),
         ("troubles", idle.troubles as f64),
-        ("acquired_s", took.as_secs_f64()),
+        ("acquired_s", idle.acquired.as_secs_f64()),
     ];
     let share = idle.cpu.map(|cpu| cpu.as_secs_f64() / idle.length.as_secs_f64());
     slice.extra.extend(share.map(|share| ("core_share", share)));
-    slice.extra.extend(grown.map(|bytes| ("bytes_per_lock", bytes as f64 / locks as f64)));
+    slice.extra.extend(idle.bytes.map(|bytes| ("bytes_per_lock", bytes as f64 / idle.locks as f64)));
     slice
 }
 
@@ -201,7 +193,7 @@ fn cpu_time() -> Option<Duration> {
     None
 }
 
-/// Returns how much memory of this process is resident; none on a system where this program can't read it.
+/// Returns this process's resident memory; none on a system where this program can't read it.
 fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -228,10 +220,10 @@ mod tests {
     #[test]
     fn figures_are_of_one_lock_and_of_the_time() {
         let seconds = Duration::from_secs;
-        let many = Many { locks: 100, ttl: seconds(3), took: seconds(2), grown: Some(150_000) };
+        let (locks, ttl, acquired, bytes) = (100, seconds(3), seconds(2), Some(150_000));
         let (length, cpu) = (seconds(10), Some(Duration::from_millis(500)));
-        let idle = Idle { length, cpu, renewals: 1_000, losses: 2, troubles: 4 };
-        let slice = slice_of(many, idle);
+        let idle = Idle { locks, ttl, acquired, bytes, length, cpu, renewals: 1_000, losses: 2, troubles: 4 };
+        let slice = slice_of(idle);
         let expected = [
             ("ttl_ms", 3_000.0),
             ("troubles", 4.0),
@@ -240,8 +232,7 @@ mod tests {
             ("bytes_per_lock", 1_500.0),
         ];
         assert_eq!((slice.rate, slice.errors.len(), &slice.extra[..]), (100.0, 2, &expected[..]));
-        let idle = Idle { cpu: None, renewals: 0, ..idle };
-        let untold = slice_of(Many { grown: None, ..many }, idle);
+        let untold = slice_of(Idle { cpu: None, bytes: None, renewals: 0, ..idle });
         assert_eq!(untold.extra, expected[..3]);
     }
 }

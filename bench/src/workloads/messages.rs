@@ -1,4 +1,4 @@
-//! What a process of a workload is told to do, and what it answers when it has done it, a message on each line.
+//! The messages between this program and a process of a workload: an order, and its reply, in a line each.
 //!
 //! This program's own processes write JSON. The drivers of other libraries write words (bench/peers/README.md), and know
 //! a part of the messages only.
@@ -29,7 +29,6 @@ pub(super) enum Order {
     },
     /// Do nothing but hold them, for this long.
     Watch(Duration),
-    /// Release them.
     LetGo,
 }
 
@@ -41,25 +40,14 @@ pub(super) enum Reply {
     Granted(Duration),
     /// It began to release the lock at this moment.
     Released(Duration),
-    /// What each of its contenders did, or the cycles of each of its names.
+    /// The turns of each of its contenders, or the cycles of each of its names.
     Competed(Vec<Turns>),
-    /// It holds many locks.
-    Holding {
-        took: Duration,
-        /// By how many bytes of resident memory it has grown, if the system tells that.
-        grown: Option<u64>,
-    },
-    /// What it did while it only held them.
     Watched(Idle),
     Failed(String),
 }
 
 impl Order {
-    /// Returns the order as a driver reads it.
-    ///
-    /// # Errors
-    ///
-    /// If drivers don't know it.
+    /// Returns the order as a driver reads it, if drivers know it.
     pub(super) fn for_driver(self) -> Outcome<String> {
         match self {
             Order::Acquire => Ok("acquire".to_owned()),
@@ -88,14 +76,14 @@ impl Reply {
     }
 }
 
-/// What one contender did in a slice.
+/// The turns of one contender in a slice.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Turns {
-    /// How many acquisitions were granted within the slice.
+    /// The number of grants within the slice.
     pub(super) in_time: u64,
-    /// How long each acquisition waited, in nanoseconds, including the one that was under way at the end.
+    /// The wait of each acquisition in nanoseconds, including the one that was under way at the end.
     pub(super) waits: Vec<u64>,
-    /// Why it gave up before the end.
+    /// The reason why it gave up before the end.
     pub(super) error: Option<String>,
 }
 

@@ -105,7 +105,7 @@ impl OtherProcess {
         }
     }
 
-    /// Returns what each of its contenders did, once they have competed.
+    /// Returns the turns of each of its contenders, once they have competed.
     pub(super) async fn competed(&mut self) -> Outcome<Vec<Turns>> {
         match self.reply().await? {
             Reply::Competed(contenders) => Ok(contenders),

@@ -3,16 +3,17 @@
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use onelock::{Client, Ending};
+use onelock::Client;
 
 use crate::Outcome;
 use crate::rounds::Measurement;
 use crate::subjects::Kind;
+use crate::subjects::ours::release;
 use crate::tally::Slice;
 use crate::workloads::messages::Order;
 use crate::workloads::other_process::OtherProcess;
 
-/// How long the waiter has to begin its wait before the holder is killed.
+/// The waiter begins its wait within this time, before the holder is killed.
 const SETTLE: Duration = Duration::from_millis(100);
 /// A holder renews its lock after each third of the ttl. It is killed at different moments between two renewals.
 const PHASES: u32 = 4;
@@ -23,7 +24,6 @@ pub(crate) struct Recovery {
     url: String,
     name: String,
     ttl: Duration,
-    /// How many holders were killed.
     killed: u32,
 }
 
@@ -33,7 +33,7 @@ impl Recovery {
         Ok(Recovery { waiter, url: url.to_owned(), name: name.to_owned(), ttl, killed: 0 })
     }
 
-    /// Kills a holder, and returns how long the waiter waited then.
+    /// Kills a holder, and returns the wait of the waiter from then on.
     async fn once(&mut self) -> Outcome<Duration> {
         let mut holder = OtherProcess::start(Kind::Ours, &self.url, &self.name).await?;
         holder.tell(Order::Hold(self.ttl)).await?;
@@ -48,10 +48,8 @@ impl Recovery {
         holder.kill().await?;
         self.killed += 1;
         let (guard, granted) = waiting.await??;
-        match guard.release().await {
-            Ending::Released => Ok(granted.saturating_duration_since(killed)),
-            Ending::Expired => Err("the waiter's lock had expired before its release".into()),
-        }
+        release(guard).await?;
+        Ok(granted.saturating_duration_since(killed))
     }
 
     fn phase(&self) -> Duration {

@@ -25,7 +25,7 @@ pub(crate) async fn run() -> Outcome<()> {
     }
 }
 
-/// How long an answer may take after the input has ended: the process that wants it may be gone.
+/// An answer may take so long after the input has ended: the process that wants it may be gone.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Passes the input on, before its lines' turn, so that its end is seen while an answer takes long. Returns when this
@@ -62,7 +62,6 @@ async fn follow(mut lines: UnboundedReceiver<String>) -> Outcome<()> {
     }
 }
 
-/// The state of this process.
 struct ProcessState {
     name: String,
     url: String,
@@ -70,7 +69,7 @@ struct ProcessState {
     /// An error if the subject has no side; it may still take part in what needs none.
     side: Outcome<Box<dyn Side>>,
     crowd: Crowd,
-    /// What it holds until it ends.
+    /// The lock that it holds until it ends.
     _held: Option<Guard>,
     holding: Option<Holding>,
 }
@@ -99,8 +98,8 @@ impl ProcessState {
             }
             Order::Cycle(_) => Err("only a driver of another library's lock does this".into()),
             Order::HoldMany { locks, ttl } => {
-                let holding = self.holding.insert(Holding::begin(&self.url, locks, ttl).await?);
-                Ok(Reply::Holding { took: holding.acquired, grown: holding.bytes })
+                self.holding = Some(Holding::begin(&self.url, locks, ttl).await?);
+                Ok(Reply::Ready)
             }
             Order::Watch(length) => {
                 let holding = self.holding.as_ref().ok_or("it holds no locks")?;

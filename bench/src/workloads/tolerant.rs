@@ -9,7 +9,7 @@ use crate::Outcome;
 use crate::rounds::Measurement;
 use crate::tally::Slice;
 
-/// How long after its slice it may go on: less than the rounds allow, which would end the step.
+/// A peer goes on after its slice for so long at most: less than the rounds allow, which would end the step.
 const OVERTIME: Duration = Duration::from_secs(15);
 
 /// A measurement that never fails.
@@ -19,7 +19,7 @@ pub(crate) struct Tolerant {
 }
 
 impl Tolerant {
-    /// What was prepared, or why it could not be.
+    /// Takes a measurement, or the failure of its preparation.
     pub(crate) fn of(prepared: Outcome<Box<dyn Measurement>>) -> Tolerant {
         Tolerant { measurement: prepared.map_err(|error| error.to_string()) }
     }

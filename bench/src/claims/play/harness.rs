@@ -11,30 +11,29 @@ use lock_core::{Client, Name, Options, Result};
 use lock_naive::Scheme;
 use lock_test_servers::RedisAdmin;
 use mongodb::bson::{Document, doc};
+use sqlx::Connection;
 
 use super::super::evidence::Of;
 use crate::backend::Backend;
-use crate::raw;
 
-/// What is tried, and where.
+/// A scheme or the library, on one server.
 #[derive(Clone, Debug)]
-pub(super) struct Tried {
+pub(crate) struct Tried {
     of: Of,
     pub(super) url: String,
 }
 
 impl Tried {
-    pub(super) fn of(of: Of, url: &str) -> Tried {
+    pub(crate) fn of(of: Of, url: &str) -> Tried {
         Tried { of, url: url.to_owned() }
     }
 
-    /// The same on another server.
-    pub(super) fn at(&self, url: &str) -> Tried {
+    pub(crate) fn at(&self, url: &str) -> Tried {
         Tried::of(self.of, url)
     }
 
     /// Prepares several servers that were just started, where that is needed.
-    pub(super) async fn init(&self) -> Result<()> {
+    pub(crate) async fn init(&self) -> Result<()> {
         match self.of {
             Of::Ours(_) => self.open(Options::default()).await?.init().await.map(drop),
             Of::Scheme(..) => Ok(()),
@@ -48,7 +47,6 @@ impl Harness for Tried {
         format!("{} on {}", self.of.subject(), self.of.backend().as_str())
     }
 
-    /// Opens a client with connections of its own.
     async fn open(&self, options: Options) -> Result<Client> {
         match self.of {
             Of::Scheme(scheme, _) => scheme.connect(&self.url, options).await,
@@ -89,13 +87,13 @@ impl Forget for Tried {
 const USED: &str = "the server was used before";
 
 async fn delete_row(url: &str, name: &Name) {
-    let mut connection = raw::mysql::connect(url).await.expect(USED);
+    let mut connection = sqlx::MySqlConnection::connect(url).await.expect(USED);
     let delete = sqlx::query("DELETE FROM naive_locks WHERE name = ?").bind(name.as_str().as_bytes());
     assert_eq!(delete.execute(&mut connection).await.expect(USED).rows_affected(), 1, "{name} was held");
 }
 
 async fn delete_document(url: &str, name: &Name) {
-    let client = raw::mongo::connect(url).await.expect(USED);
+    let client = mongodb::Client::with_uri_str(url).await.expect(USED);
     let locks = client.database("naive").collection::<Document>("locks");
     // The driver panics if the last handle is dropped while the runtime ends.
     std::mem::forget(client);

@@ -1,7 +1,7 @@
 //! Tries what the claims need on one server, in a process of its own: a case that fails panics, and says so on standard
 //! error.
 
-mod harness;
+pub(crate) mod harness;
 mod scenes;
 mod side;
 
@@ -16,16 +16,13 @@ pub(crate) use self::side::run;
 use crate::Outcome;
 use crate::report::Played;
 
-/// What the lines of the other process begin with that say what became of a trial. Cases print other lines.
+/// The other process begins a line with it that tells the outcome of a trial. Cases print other lines.
 const MARK: &str = "played ";
-/// How long all trials may take.
+/// All trials on one server have so much time.
 const LIMIT: Duration = Duration::from_secs(240);
 
-/// Tries everything on the server at `url`, and returns what became of it.
-///
-/// # Cancel safety
-///
-/// The other process, and the servers that it has started, end when this is dropped.
+/// Tries everything on the server at `url`. The other process, and the servers that it has started, end when this is
+/// dropped.
 pub(crate) async fn play(server: &str, url: &str) -> Outcome<Vec<Played>> {
     let mut process = Command::new(std::env::current_exe()?)
         .arg("play-claims")

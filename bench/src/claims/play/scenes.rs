@@ -10,16 +10,16 @@ use lock_conformance::Harness;
 use lock_conformance::claims::Terms;
 use lock_conformance::rules::block_on;
 use lock_core::driver::Queueing;
-use lock_core::{Client, Guard, Options, Owner, Random};
-use onelock::Ending;
+use lock_core::{Client, Options, Owner, Random};
 
 use super::super::trial::Scene;
 use super::harness::Tried;
 use crate::Outcome;
+pub(super) use crate::subjects::ours::release;
 
 pub(super) type Figures = BTreeMap<String, f64>;
 
-/// How long a scene may take. With two dead waiters a fair lock takes more than ten seconds.
+/// A scene has so much time. With two dead waiters a fair lock takes more than ten seconds.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Plays a scene. The caller must not be in a runtime.
@@ -52,7 +52,7 @@ fn figures<const N: usize>(figures: [(&str, f64); N]) -> Figures {
     figures.into_iter().map(|(name, figure)| (name.to_owned(), figure)).collect()
 }
 
-/// Returns 1 for what is so, and 0 for what is not.
+/// The figure 1 stands for true, 0 for false.
 fn flag(is_so: bool) -> f64 {
     f64::from(u8::from(is_so))
 }
@@ -61,18 +61,10 @@ fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// Returns a name that no other scene uses.
 fn name() -> String {
     format!("scene-{}", Owner::mint(&Random::system()))
 }
 
 async fn open(tried: &Tried) -> Outcome<Client> {
     Ok(tried.open(Options::default()).await?)
-}
-
-async fn release(guard: Guard) -> Outcome<()> {
-    match guard.release().await {
-        Ending::Released => Ok(()),
-        Ending::Expired => Err("a lock had expired before its release".into()),
-    }
 }

@@ -17,10 +17,10 @@ use crate::Outcome;
 use crate::backend::Backend;
 use crate::report::{Ended, Played};
 
-/// How many trials run side by side. They wait most of the time.
+/// So many trials run side by side. They wait most of the time.
 const AT_ONCE: usize = 8;
 
-/// Reads the server's URL, and says what became of each trial, a line each.
+/// Reads the server's URL, and tells the outcome of each trial in a line.
 pub(crate) async fn run() -> Outcome<()> {
     let mut input = BufReader::new(tokio::io::stdin()).lines();
     let url = input.next_line().await?.ok_or("the input has ended")?;

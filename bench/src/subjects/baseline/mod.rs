@@ -2,7 +2,6 @@
 //! a release wakes the next one where the server can push. They make as many requests as the library does, which is
 //! checked by the servers' own counts before they are measured.
 
-mod connections;
 mod etcd;
 mod mongo;
 mod mysql;
@@ -15,37 +14,34 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use lock_core::{Owner, Random};
+use tokio::sync::{Mutex, MutexGuard, Semaphore, SemaphorePermit};
 
 use crate::Outcome;
 use crate::backend::Backend;
 use crate::counter::Counter;
-use crate::subjects::{Kind, Side, Subject, Worker};
+use crate::subjects::{Kind, Side, Subject};
 
 /// The table, the collection or the folder in which it locks.
 const PLACE: &str = "lock_bench_baseline";
 
-/// Connects to the server at `url`.
 pub(super) async fn connect(url: &str) -> Outcome<Box<dyn Subject>> {
     Ok(match Backend::of(url)? {
-        Backend::Redis | Backend::Redlock => Box::new(redis::Baseline::connect(url).await?),
-        Backend::Sqlite => Box::new(sqlite::Baseline::connect(url).await?),
-        Backend::Postgres => Box::new(postgres::Baseline::connect(url).await?),
-        Backend::MySql => Box::new(mysql::Baseline::connect(url).await?),
-        Backend::Mongo => Box::new(mongo::Baseline::connect(url).await?),
-        Backend::Etcd => Box::new(etcd::Baseline::connect(url).await?),
-        Backend::ZooKeeper => Box::new(zookeeper::Baseline::connect(url).await?),
+        Backend::Redis | Backend::Redlock => Box::new(Baseline(redis::Servers::connect(url).await?)),
+        Backend::Sqlite => Box::new(Baseline(sqlite::File::connect(url).await?)),
+        Backend::Postgres => Box::new(Baseline(postgres::Server::connect(url).await?)),
+        Backend::MySql => Box::new(Baseline(mysql::Server::connect(url).await?)),
+        Backend::Mongo => Box::new(Baseline(mongo::Server::connect(url).await?)),
+        Backend::Etcd => Box::new(Baseline(etcd::Server::connect(url).await?)),
+        Backend::ZooKeeper => Box::new(Baseline(zookeeper::Server::connect(url).await?)),
         Backend::Memory => return Err("memory has no driver, and no baseline".into()),
     })
 }
 
-/// How many cycles are counted. What clients send besides is less than a request for each.
+/// So many cycles are counted. Whatever clients send besides is less than a request for each.
 const COUNTED: u64 = 40;
 
-/// Checks that a cycle costs the server as many requests as one of the library, where the server counts them.
-///
-/// # Errors
-///
-/// If it does not: its figures could not be compared with the library's.
+/// Checks that a cycle costs the server as many requests as one of the library, where the server counts them: its
+/// figures could not be compared otherwise.
 pub(crate) async fn check_requests(backend: Backend, url: &str, name: &str) -> Outcome<()> {
     let Ok(mut counter) = Counter::of(backend, url).await else { return Ok(()) };
     let mut counts = Vec::new();
@@ -68,92 +64,124 @@ pub(crate) async fn check_requests(backend: Backend, url: &str, name: &str) -> O
     }
 }
 
-/// What a raw driver does with one name.
 #[async_trait]
-trait Calls: Send + Sync + 'static {
-    /// The state of one acquisition until its release.
-    type Claim: Send;
+trait Driver: Send + Sync {
+    type Calls: Calls;
 
-    fn claim(&self, owner: Owner) -> Self::Claim;
+    async fn named(&self, name: &str) -> Outcome<Self::Calls>;
+}
+
+/// The calls of a raw driver for one name. One client at a time makes them.
+#[async_trait]
+trait Calls: Send + 'static {
+    /// Subscribes to the releases of the name.
+    async fn subscribe(&mut self) -> Outcome<()> {
+        Err("the raw driver has nothing that another process could wait for".into())
+    }
 
     /// Attempts to take the lock, and returns whether it was granted.
-    async fn take(&self, claim: &mut Self::Claim) -> Outcome<bool>;
+    async fn take(&mut self, owner: &Owner) -> Outcome<bool>;
 
     /// Marks that a client waits, where a release notifies only waiters that have done so.
-    async fn mark(&self) -> Outcome<()> {
+    async fn mark(&mut self) -> Outcome<()> {
         Ok(())
     }
 
+    async fn released(&mut self) -> Outcome<()> {
+        Err(NOT_SUBSCRIBED.into())
+    }
+
     /// Releases the lock, and returns whether it was held.
-    async fn release(&self, claim: &mut Self::Claim) -> Outcome<bool>;
+    async fn release(&mut self, owner: &Owner) -> Outcome<bool>;
 }
 
-/// Notifications of releases.
+const NOT_SUBSCRIBED: &str = "this client is not subscribed";
+
+struct Baseline<D>(D);
+
 #[async_trait]
-trait Pushes: Send {
-    /// Waits for the next release of the name.
-    async fn next(&mut self) -> Outcome<()>;
+impl<D: Driver> Subject for Baseline<D> {
+    async fn worker(&self, name: &str) -> Outcome<Box<dyn Side>> {
+        Ok(Box::new(Holder::new(self.0.named(name).await?)))
+    }
+
+    async fn side(&self, name: &str) -> Outcome<Box<dyn Side>> {
+        let mut calls = self.0.named(name).await?;
+        // Before the first look, so that no release is missed.
+        calls.subscribe().await?;
+        Ok(Box::new(Holder::new(calls)))
+    }
 }
 
-/// What a task or a process does with one name.
-struct Holder<C: Calls> {
-    calls: Arc<C>,
-    /// Subscribed before the first look, so that no release is missed; none in a worker.
-    pushes: Option<Box<dyn Pushes>>,
-    holds: Option<C::Claim>,
+struct Holder<C> {
+    calls: Arc<Mutex<C>>,
+    holds: Option<Owner>,
     random: Random,
 }
 
-fn worker<C: Calls>(calls: C) -> Box<dyn Worker> {
-    Box::new(Holder { calls: Arc::new(calls), pushes: None, holds: None, random: Random::system() })
+impl<C: Calls> Holder<C> {
+    fn new(calls: C) -> Holder<C> {
+        Holder { calls: Arc::new(Mutex::new(calls)), holds: None, random: Random::system() }
+    }
 }
 
-fn side<C: Calls>(calls: Arc<C>, pushes: Box<dyn Pushes>) -> Box<dyn Side> {
-    Box::new(Holder { calls, pushes: Some(pushes), holds: None, random: Random::system() })
-}
-
-async fn release<C: Calls>(calls: &C, mut claim: C::Claim) -> Outcome<()> {
-    match calls.release(&mut claim).await? {
+async fn release<C: Calls>(calls: &mut C, owner: &Owner) -> Outcome<()> {
+    match calls.release(owner).await? {
         true => Ok(()),
         false => Err("the baseline's lock was not held until its release".into()),
     }
 }
 
 #[async_trait]
-impl<C: Calls> Worker for Holder<C> {
+impl<C: Calls> Side for Holder<C> {
     /// Runs in a task of its own, as every acquisition of the library does.
     async fn cycle(&mut self) -> Outcome<()> {
         let (calls, owner) = (self.calls.clone(), Owner::mint(&self.random));
         let cycle = tokio::spawn(async move {
-            let mut claim = calls.claim(owner);
-            match calls.take(&mut claim).await? {
-                true => release(&*calls, claim).await,
+            let calls = &mut *calls.lock().await;
+            match calls.take(&owner).await? {
+                true => release(calls, &owner).await,
                 false => Err("another client holds the baseline's lock".into()),
             }
         });
         cycle.await?
     }
-}
 
-#[async_trait]
-impl<C: Calls> Side for Holder<C> {
     async fn acquire(&mut self) -> Outcome<()> {
-        let mut claim = self.calls.claim(Owner::mint(&self.random));
-        let pushes = self.pushes.as_mut().ok_or("a worker does not wait")?;
-        if !self.calls.take(&mut claim).await? {
-            self.calls.mark().await?;
-            while !self.calls.take(&mut claim).await? {
-                pushes.next().await?;
+        let (mut calls, owner) = (self.calls.lock().await, Owner::mint(&self.random));
+        if !calls.take(&owner).await? {
+            calls.mark().await?;
+            while !calls.take(&owner).await? {
+                calls.released().await?;
             }
         }
-        self.holds = Some(claim);
+        self.holds = Some(owner);
         Ok(())
     }
 
     async fn release(&mut self) -> Outcome<()> {
         match self.holds.take() {
-            Some(claim) => release(&*self.calls, claim).await,
+            Some(owner) => release(&mut *self.calls.lock().await, &owner).await,
             None => Ok(()),
         }
+    }
+}
+
+/// As many connections as the library opens, each used by one statement at a time.
+struct Connections<C> {
+    all: Vec<Mutex<C>>,
+    free: Semaphore,
+}
+
+impl<C> Connections<C> {
+    fn new(all: Vec<C>) -> Connections<C> {
+        Connections { free: Semaphore::new(all.len()), all: all.into_iter().map(Mutex::new).collect() }
+    }
+
+    /// Waits for a connection. It is given back before its permit, which the next one then finds.
+    async fn borrow(&self) -> (MutexGuard<'_, C>, SemaphorePermit<'_>) {
+        let permit = self.free.acquire().await.expect("the semaphore is never closed");
+        let free = self.all.iter().find_map(|connection| connection.try_lock().ok());
+        (free.expect("there are as many permits as connections"), permit)
     }
 }

@@ -1,6 +1,5 @@
 //! The driver of MongoDB: two `findAndModify` with a majority's confirmation, and a change stream.
 
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
@@ -8,65 +7,58 @@ use futures_util::TryStreamExt;
 use lock_core::Owner;
 use mongodb::bson::{DateTime, Document, doc};
 use mongodb::change_stream::ChangeStream;
+use mongodb::change_stream::event::ChangeStreamEvent;
 use mongodb::error::ErrorKind;
 use mongodb::options::WriteConcern;
 use mongodb::{Client, Collection};
 
-use super::{Calls, PLACE, Pushes, side, worker};
+use super::{Calls, Driver, NOT_SUBSCRIBED, PLACE};
 use crate::Outcome;
-use crate::raw;
-use crate::subjects::{Side, Subject, TTL, Worker};
+use crate::subjects::TTL;
 
-/// How long the server holds back its answer to a change stream while nothing happens.
+/// The server holds back its answer to a change stream for so long while nothing happens.
 const BEAT: Duration = Duration::from_secs(1);
 /// The server's code for a document that is there already: another owner holds the lock.
 const DUPLICATE_KEY: i32 = 11_000;
 
-pub(super) struct Baseline(Collection<Document>);
+pub(super) struct Server(Collection<Document>);
 
-impl Baseline {
-    pub(super) async fn connect(url: &str) -> Outcome<Baseline> {
-        let client: Client = raw::mongo::connect(url).await?;
-        Ok(Baseline(client.database("onelock").collection(PLACE)))
-    }
-
-    fn named(&self, name: &str) -> Named {
-        Named { locks: self.0.clone(), name: name.to_owned() }
+impl Server {
+    pub(super) async fn connect(url: &str) -> Outcome<Server> {
+        Ok(Server(Client::with_uri_str(url).await?.database("onelock").collection(PLACE)))
     }
 }
 
 #[async_trait]
-impl Subject for Baseline {
-    async fn worker(&self, name: &str) -> Outcome<Box<dyn Worker>> {
-        Ok(worker(self.named(name)))
-    }
+impl Driver for Server {
+    type Calls = Named;
 
-    async fn side(&self, name: &str) -> Outcome<Box<dyn Side>> {
-        let freed =
-            doc! { "$match": { "documentKey._id": name, "updateDescription.updatedFields.owner": "" } };
-        let releases = self.0.watch().pipeline([freed]).max_await_time(BEAT).await?;
-        Ok(side(Arc::new(self.named(name)), Box::new(Changes(releases.with_type()))))
+    async fn named(&self, name: &str) -> Outcome<Named> {
+        Ok(Named { locks: self.0.clone(), name: name.to_owned(), changes: None })
     }
 }
 
-struct Named {
+pub(super) struct Named {
     locks: Collection<Document>,
     name: String,
+    changes: Option<ChangeStream<ChangeStreamEvent<Document>>>,
 }
 
 #[async_trait]
 impl Calls for Named {
-    type Claim = String;
-
-    fn claim(&self, owner: Owner) -> String {
-        owner.to_string()
+    async fn subscribe(&mut self) -> Outcome<()> {
+        let freed =
+            doc! { "$match": { "documentKey._id": &self.name, "updateDescription.updatedFields.owner": "" } };
+        self.changes = Some(self.locks.watch().pipeline([freed]).max_await_time(BEAT).await?);
+        Ok(())
     }
 
-    async fn take(&self, owner: &mut String) -> Outcome<bool> {
+    async fn take(&mut self, owner: &Owner) -> Outcome<bool> {
         let now = SystemTime::now();
         let [now, expires] = [now, now + TTL].map(DateTime::from_system_time);
         let free = doc! { "_id": &self.name, "expires": { "$lte": now } };
-        let take = doc! { "$set": { "owner": &*owner, "expires": expires }, "$inc": { "token": 1_i64 } };
+        let take =
+            doc! { "$set": { "owner": owner.to_string(), "expires": expires }, "$inc": { "token": 1_i64 } };
         let taking =
             self.locks.find_one_and_update(free, take).upsert(true).write_concern(WriteConcern::majority());
         match taking.await {
@@ -78,19 +70,15 @@ impl Calls for Named {
         }
     }
 
-    async fn release(&self, owner: &mut String) -> Outcome<bool> {
-        let held = doc! { "_id": &self.name, "owner": &*owner };
+    async fn released(&mut self) -> Outcome<()> {
+        let change = self.changes.as_mut().ok_or(NOT_SUBSCRIBED)?.try_next().await?;
+        change.map(drop).ok_or_else(|| "the stream of changes has ended".into())
+    }
+
+    async fn release(&mut self, owner: &Owner) -> Outcome<bool> {
+        let held = doc! { "_id": &self.name, "owner": owner.to_string() };
         let release = doc! { "$set": { "owner": "", "expires": DateTime::from_millis(0) } };
         let releasing = self.locks.find_one_and_update(held, release).write_concern(WriteConcern::majority());
         Ok(releasing.await?.is_some())
-    }
-}
-
-struct Changes(ChangeStream<Document>);
-
-#[async_trait]
-impl Pushes for Changes {
-    async fn next(&mut self) -> Outcome<()> {
-        self.0.try_next().await?.map(drop).ok_or_else(|| "the stream of changes has ended".into())
     }
 }

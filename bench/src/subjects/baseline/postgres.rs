@@ -8,11 +8,10 @@ use sqlx::postgres::{PgArguments, PgConnectOptions, PgConnection, PgListener, Pg
 use sqlx::query::Query;
 use sqlx::{ConnectOptions, Executor};
 
-use super::connections::Connections;
-use super::{Calls, PLACE, Pushes, side, worker};
+use super::{Calls, Connections, Driver, NOT_SUBSCRIBED, PLACE};
 use crate::Outcome;
-use crate::raw;
-use crate::subjects::{Side, Subject, TTL, Worker};
+use crate::raw::sql;
+use crate::subjects::TTL;
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS lock_bench_baseline (name bytea PRIMARY KEY, owner bytea NOT NULL, \
                      token bigint NOT NULL, expires timestamptz NOT NULL, waiting timestamptz NOT NULL DEFAULT '-infinity')";
@@ -31,85 +30,73 @@ const RELEASE: &str = "
 UPDATE lock_bench_baseline SET owner = '', expires = '-infinity' WHERE name = $1 AND owner = $2
 RETURNING CASE WHEN waiting > clock_timestamp() THEN pg_notify('lock_bench_baseline', encode($1, 'hex')) IS NULL END";
 
-pub(super) struct Baseline {
+pub(super) struct Server {
     options: PgConnectOptions,
     connections: Arc<Connections<PgConnection>>,
 }
 
-impl Baseline {
-    pub(super) async fn connect(url: &str) -> Outcome<Baseline> {
-        let (options, mut connections) = (raw::postgres::options(url)?, Vec::new());
-        for _ in 0..raw::connections_of(url)? {
+impl Server {
+    pub(super) async fn connect(url: &str) -> Outcome<Server> {
+        let (options, mut connections) = (sql::postgres(url)?, Vec::new());
+        for _ in 0..sql::connections(url)? {
             connections.push(options.connect().await?);
         }
         let connections = Arc::new(Connections::new(connections));
-        (&mut *connections.borrow().await).execute(TABLE).await?;
-        Ok(Baseline { options, connections })
-    }
-
-    fn named(&self, name: &str) -> Named {
-        Named { connections: self.connections.clone(), name: name.as_bytes().to_vec() }
+        (&mut *connections.borrow().await.0).execute(TABLE).await?;
+        Ok(Server { options, connections })
     }
 }
 
 #[async_trait]
-impl Subject for Baseline {
-    async fn worker(&self, name: &str) -> Outcome<Box<dyn Worker>> {
-        Ok(worker(self.named(name)))
-    }
+impl Driver for Server {
+    type Calls = Named;
 
-    async fn side(&self, name: &str) -> Outcome<Box<dyn Side>> {
-        let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(self.options.clone());
-        let mut listener = PgListener::connect_with(&pool).await?;
-        listener.listen(PLACE).await?;
-        let payload = name.bytes().map(|byte| format!("{byte:02x}")).collect();
-        Ok(side(Arc::new(self.named(name)), Box::new(Notifications { listener, payload })))
+    async fn named(&self, name: &str) -> Outcome<Named> {
+        let (options, connections) = (self.options.clone(), self.connections.clone());
+        Ok(Named { options, connections, name: name.as_bytes().to_vec(), listener: None })
     }
 }
 
-struct Named {
+pub(super) struct Named {
+    options: PgConnectOptions,
     connections: Arc<Connections<PgConnection>>,
     name: Vec<u8>,
+    listener: Option<PgListener>,
 }
 
 impl Named {
     async fn ask(&self, statement: Query<'_, sqlx::Postgres, PgArguments>) -> Outcome<Vec<PgRow>> {
-        Ok(statement.fetch_all(&mut *self.connections.borrow().await).await?)
+        let (mut connection, _permit) = self.connections.borrow().await;
+        Ok(statement.fetch_all(&mut *connection).await?)
     }
 }
 
 #[async_trait]
 impl Calls for Named {
-    type Claim = Vec<u8>;
-
-    fn claim(&self, owner: Owner) -> Vec<u8> {
-        owner.as_bytes().to_vec()
+    async fn subscribe(&mut self) -> Outcome<()> {
+        let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(self.options.clone());
+        self.listener.insert(PgListener::connect_with(&pool).await?).listen(PLACE).await?;
+        Ok(())
     }
 
-    async fn take(&self, owner: &mut Vec<u8>) -> Outcome<bool> {
-        let take = sqlx::query(TAKE).bind(&self.name).bind(&*owner).bind(TTL.as_secs_f64());
+    async fn take(&mut self, owner: &Owner) -> Outcome<bool> {
+        let take = sqlx::query(TAKE).bind(&self.name).bind(&owner.as_bytes()[..]).bind(TTL.as_secs_f64());
         Ok(!self.ask(take).await?.is_empty())
     }
 
-    async fn mark(&self) -> Outcome<()> {
+    async fn mark(&mut self) -> Outcome<()> {
         self.ask(sqlx::query(MARK).bind(&self.name)).await.map(drop)
     }
 
-    async fn release(&self, owner: &mut Vec<u8>) -> Outcome<bool> {
-        Ok(!self.ask(sqlx::query(RELEASE).bind(&self.name).bind(&*owner)).await?.is_empty())
-    }
-}
-
-struct Notifications {
-    listener: PgListener,
-    /// The payload of notifications for our name.
-    payload: String,
-}
-
-#[async_trait]
-impl Pushes for Notifications {
-    async fn next(&mut self) -> Outcome<()> {
-        while self.listener.recv().await?.payload() != self.payload {}
+    async fn released(&mut self) -> Outcome<()> {
+        let listener = self.listener.as_mut().ok_or(NOT_SUBSCRIBED)?;
+        let name: String = self.name.iter().map(|byte| format!("{byte:02x}")).collect();
+        while listener.recv().await?.payload() != name {}
         Ok(())
+    }
+
+    async fn release(&mut self, owner: &Owner) -> Outcome<bool> {
+        let release = sqlx::query(RELEASE).bind(&self.name).bind(&owner.as_bytes()[..]);
+        Ok(!self.ask(release).await?.is_empty())
     }
 }

@@ -1,27 +1,25 @@
 //! The crate redis, on one server or on several, of which a majority decides.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use lock_core::Owner;
-use redis::aio::{MultiplexedConnection, PubSubSink, PubSubStream};
+use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{ProtocolVersion, Value};
 
-use super::{Calls, Pushes, side, worker};
+use super::{Calls, Driver, NOT_SUBSCRIBED};
 use crate::Outcome;
 use crate::raw::redis::{Server, send};
-use crate::subjects::{Side, Subject, TTL, Worker};
+use crate::subjects::TTL;
 
 const TAKE: &str = "if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end \
                     redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return redis.call('INCR', KEYS[2])";
 const RELEASE: &str = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end \
                        redis.call('DEL', KEYS[1]) redis.call('PUBLISH', KEYS[1], '') return 1";
 
-pub(super) struct Baseline {
+pub(super) struct Servers {
     url: String,
-    servers: Vec<Scripts>,
+    scripts: Vec<Scripts>,
 }
 
 /// A server that knows both scripts, by their digests.
@@ -32,19 +30,14 @@ struct Scripts {
     release: String,
 }
 
-impl Baseline {
-    pub(super) async fn connect(url: &str) -> Outcome<Baseline> {
-        let mut servers = Vec::new();
+impl Servers {
+    pub(super) async fn connect(url: &str) -> Outcome<Servers> {
+        let mut scripts = Vec::new();
         for mut connection in Server::connect_to_all(url).await? {
             let (take, release) = (load(&mut connection, TAKE).await?, load(&mut connection, RELEASE).await?);
-            servers.push(Scripts { connection, take, release });
+            scripts.push(Scripts { connection, take, release });
         }
-        Ok(Baseline { url: url.to_owned(), servers })
-    }
-
-    fn named(&self, name: &str) -> Named {
-        let key = format!("lock-bench:baseline:{{{name}}}");
-        Named { servers: self.servers.clone(), token: format!("{key}:token"), key }
+        Ok(Servers { url: url.to_owned(), scripts })
     }
 }
 
@@ -53,33 +46,34 @@ async fn load(connection: &mut MultiplexedConnection, script: &str) -> Outcome<S
 }
 
 #[async_trait]
-impl Subject for Baseline {
-    async fn worker(&self, name: &str) -> Outcome<Box<dyn Worker>> {
-        Ok(worker(self.named(name)))
-    }
+impl Driver for Servers {
+    type Calls = Named;
 
-    async fn side(&self, name: &str) -> Outcome<Box<dyn Side>> {
-        if self.servers.len() > 1 {
-            return Err("the raw driver has nothing that waits for several servers".into());
-        }
-        let named = self.named(name);
-        let client = Server::at(&self.url)?.client(ProtocolVersion::RESP2)?;
-        let (mut sink, releases) = client.get_async_pubsub().await?.split();
-        sink.subscribe(&named.key).await?;
-        Ok(side(Arc::new(named), Box::new(Subscription { releases, _sink: sink })))
+    async fn named(&self, name: &str) -> Outcome<Named> {
+        let key = format!("lock-bench:baseline:{{{name}}}");
+        let (url, scripts) = (self.url.clone(), self.scripts.clone());
+        Ok(Named { url, scripts, token: format!("{key}:token"), key, subscription: None })
     }
 }
 
-struct Named {
-    servers: Vec<Scripts>,
+pub(super) struct Named {
+    url: String,
+    scripts: Vec<Scripts>,
     key: String,
     token: String,
+    subscription: Option<PubSub>,
 }
 
 impl Named {
-    async fn ask(&self, server: &Scripts, digest: &str, owner: &str) -> Outcome<bool> {
+    async fn ask(&self, server: &Scripts, digest: &str, owner: &Owner) -> Outcome<bool> {
         let mut command = redis::cmd("EVALSHA");
-        command.arg(digest).arg(2).arg(&self.key).arg(&self.token).arg(owner).arg(TTL.as_millis() as u64);
+        command
+            .arg(digest)
+            .arg(2)
+            .arg(&self.key)
+            .arg(&self.token)
+            .arg(owner.to_string())
+            .arg(TTL.as_millis() as u64);
         match send(&mut server.connection.clone(), &command).await? {
             Value::Int(number) => Ok(number > 0),
             answer => Err(format!("a script answered {answer:?}").into()),
@@ -87,16 +81,16 @@ impl Named {
     }
 
     /// Asks all servers at once, and returns whether a majority has agreed, as soon as it has.
-    async fn agree(&self, digest: fn(&Scripts) -> &str, owner: &str) -> Outcome<bool> {
-        if let [one] = &self.servers[..] {
+    async fn agree(&self, digest: fn(&Scripts) -> &str, owner: &Owner) -> Outcome<bool> {
+        if let [one] = &self.scripts[..] {
             return self.ask(one, digest(one), owner).await;
         }
-        let asking = self.servers.iter().map(|server| self.ask(server, digest(server), owner));
+        let asking = self.scripts.iter().map(|server| self.ask(server, digest(server), owner));
         let mut asking = asking.collect::<FuturesUnordered<_>>();
         let mut agreed = 0;
         while let Some(answer) = asking.next().await {
             agreed += usize::from(answer?);
-            if agreed > self.servers.len() / 2 {
+            if agreed > self.scripts.len() / 2 {
                 return Ok(true);
             }
         }
@@ -106,29 +100,25 @@ impl Named {
 
 #[async_trait]
 impl Calls for Named {
-    type Claim = String;
-
-    fn claim(&self, owner: Owner) -> String {
-        owner.to_string()
+    async fn subscribe(&mut self) -> Outcome<()> {
+        if self.scripts.len() > 1 {
+            return Err("the raw driver has nothing that waits for several servers".into());
+        }
+        let client = Server::at(&self.url)?.client(ProtocolVersion::RESP2)?;
+        self.subscription.insert(client.get_async_pubsub().await?).subscribe(&self.key).await?;
+        Ok(())
     }
 
-    async fn take(&self, owner: &mut String) -> Outcome<bool> {
+    async fn take(&mut self, owner: &Owner) -> Outcome<bool> {
         self.agree(|server| &server.take, owner).await
     }
 
-    async fn release(&self, owner: &mut String) -> Outcome<bool> {
-        self.agree(|server| &server.release, owner).await
+    async fn released(&mut self) -> Outcome<()> {
+        let message = self.subscription.as_mut().ok_or(NOT_SUBSCRIBED)?.on_message().next().await;
+        message.map(drop).ok_or_else(|| "the subscription has ended".into())
     }
-}
 
-struct Subscription {
-    releases: PubSubStream,
-    _sink: PubSubSink,
-}
-
-#[async_trait]
-impl Pushes for Subscription {
-    async fn next(&mut self) -> Outcome<()> {
-        self.releases.next().await.map(drop).ok_or_else(|| "the subscription has ended".into())
+    async fn release(&mut self, owner: &Owner) -> Outcome<bool> {
+        self.agree(|server| &server.release, owner).await
     }
 }

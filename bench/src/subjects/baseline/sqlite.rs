@@ -6,13 +6,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use lock_core::Owner;
 use sqlx::sqlite::{SqliteConnection, SqliteJournalMode, SqliteSynchronous};
-use sqlx::{ConnectOptions, Connection, Executor};
+use sqlx::{ConnectOptions, Executor};
 use tokio::sync::Mutex;
 
-use super::{Calls, worker};
+use super::{Calls, Driver};
 use crate::Outcome;
-use crate::raw;
-use crate::subjects::{Side, Subject, TTL, Worker};
+use crate::raw::sql;
+use crate::subjects::TTL;
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS lock_bench_baseline \
                      (name BLOB PRIMARY KEY, owner BLOB NOT NULL, token INTEGER NOT NULL, expires INTEGER NOT NULL)";
@@ -21,7 +21,7 @@ const TAKE: &str = "INSERT INTO lock_bench_baseline AS l (name, owner, token, ex
                     ON CONFLICT (name) DO UPDATE SET owner = ?2, token = l.token + 1, expires = ?3 WHERE l.expires <= ?4";
 const RELEASE: &str = "UPDATE lock_bench_baseline SET owner = x'', expires = 0 WHERE name = ? AND owner = ?";
 
-pub(super) struct Baseline(Arc<Connections>);
+pub(super) struct File(Arc<Connections>);
 
 /// Looks don't wait behind writes.
 struct Connections {
@@ -29,55 +29,46 @@ struct Connections {
     writes: Mutex<SqliteConnection>,
 }
 
-impl Baseline {
-    pub(super) async fn connect(url: &str) -> Outcome<Baseline> {
-        let options = raw::sqlite::options(url)?
+impl File {
+    pub(super) async fn connect(url: &str) -> Outcome<File> {
+        let options = sql::sqlite(url)?
             .create_if_missing(true)
             .journal_mode(SqliteJournalMode::Wal)
             .synchronous(SqliteSynchronous::Full);
         let (mut looks, writes) = (options.connect().await?, options.connect().await?);
         looks.execute(TABLE).await?;
-        looks.ping().await?;
-        Ok(Baseline(Arc::new(Connections { looks: Mutex::new(looks), writes: Mutex::new(writes) })))
+        Ok(File(Arc::new(Connections { looks: Mutex::new(looks), writes: Mutex::new(writes) })))
     }
 }
 
 #[async_trait]
-impl Subject for Baseline {
-    async fn worker(&self, name: &str) -> Outcome<Box<dyn Worker>> {
-        Ok(worker(Named { connections: self.0.clone(), name: name.as_bytes().to_vec() }))
-    }
+impl Driver for File {
+    type Calls = Named;
 
-    async fn side(&self, _: &str) -> Outcome<Box<dyn Side>> {
-        Err("a file has nothing that another process could wait for".into())
+    async fn named(&self, name: &str) -> Outcome<Named> {
+        Ok(Named { connections: self.0.clone(), name: name.as_bytes().to_vec() })
     }
 }
 
-struct Named {
+pub(super) struct Named {
     connections: Arc<Connections>,
     name: Vec<u8>,
 }
 
 #[async_trait]
 impl Calls for Named {
-    type Claim = Vec<u8>;
-
-    fn claim(&self, owner: Owner) -> Vec<u8> {
-        owner.as_bytes().to_vec()
-    }
-
-    async fn take(&self, owner: &mut Vec<u8>) -> Outcome<bool> {
+    async fn take(&mut self, owner: &Owner) -> Outcome<bool> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
         let [now, expires] = [now, now + TTL].map(|time| time.as_micros() as i64);
         let look = sqlx::query(LOOK).bind(&self.name).bind(now);
         let held = look.fetch_optional(&mut *self.connections.looks.lock().await).await?;
-        let take = sqlx::query(TAKE).bind(&self.name).bind(&*owner).bind(expires).bind(now);
+        let take = sqlx::query(TAKE).bind(&self.name).bind(&owner.as_bytes()[..]).bind(expires).bind(now);
         let taken = take.execute(&mut *self.connections.writes.lock().await).await?;
         Ok(held.is_none() && taken.rows_affected() == 1)
     }
 
-    async fn release(&self, owner: &mut Vec<u8>) -> Outcome<bool> {
-        let release = sqlx::query(RELEASE).bind(&self.name).bind(&*owner);
+    async fn release(&mut self, owner: &Owner) -> Outcome<bool> {
+        let release = sqlx::query(RELEASE).bind(&self.name).bind(&owner.as_bytes()[..]);
         Ok(release.execute(&mut *self.connections.writes.lock().await).await?.rows_affected() == 1)
     }
 }

@@ -1,52 +1,43 @@
 //! zookeeper-client: a node for each client in a directory for each name; the first in the order has the lock.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use lock_core::Owner;
-use tokio::sync::Mutex;
 use zookeeper_client::{Acls, Client, CreateMode, Error, OneshotWatcher};
 
-use super::{Calls, Pushes, side, worker};
+use super::{Calls, Driver};
 use crate::Outcome;
 use crate::raw::zookeeper::connect;
-use crate::subjects::{Side, Subject, Worker};
 
 const FOLDER: &str = "/lock-bench-baseline";
 
-pub(super) struct Baseline(Client);
+pub(super) struct Server(Client);
 
-impl Baseline {
-    pub(super) async fn connect(url: &str) -> Outcome<Baseline> {
-        Ok(Baseline(connect(url).await?))
+impl Server {
+    pub(super) async fn connect(url: &str) -> Outcome<Server> {
+        Ok(Server(connect(url).await?))
     }
+}
+
+#[async_trait]
+impl Driver for Server {
+    type Calls = Named;
 
     async fn named(&self, name: &str) -> Outcome<Named> {
         let directory = format!("{FOLDER}/{name}");
-        let named = Named { client: self.0.clone(), directory, watcher: Mutex::default() };
+        let named = Named { client: self.0.clone(), directory, node: None, watcher: None };
         named.make(FOLDER, CreateMode::Persistent).await?;
         named.make_directory().await?;
         Ok(named)
     }
 }
 
-#[async_trait]
-impl Subject for Baseline {
-    async fn worker(&self, name: &str) -> Outcome<Box<dyn Worker>> {
-        Ok(worker(self.named(name).await?))
-    }
-
-    async fn side(&self, name: &str) -> Outcome<Box<dyn Side>> {
-        let named = Arc::new(self.named(name).await?);
-        Ok(side(named.clone(), Box::new(Watched(named))))
-    }
-}
-
-struct Named {
+pub(super) struct Named {
     client: Client,
     directory: String,
-    /// The watch on the node before the waiter's.
-    watcher: Mutex<Option<OneshotWatcher>>,
+    /// The name of the client's node, while that is there.
+    node: Option<String>,
+    /// The watch that the last look has left on the node before the waiter's.
+    watcher: Option<OneshotWatcher>,
 }
 
 impl Named {
@@ -75,15 +66,13 @@ impl Named {
 
 #[async_trait]
 impl Calls for Named {
-    /// The name of the node, once it is there.
-    type Claim = Option<String>;
-
-    fn claim(&self, _: Owner) -> Option<String> {
-        None
+    /// Each look leaves a watch.
+    async fn subscribe(&mut self) -> Outcome<()> {
+        Ok(())
     }
 
-    async fn take(&self, node: &mut Option<String>) -> Outcome<bool> {
-        let (own, mut all) = match node.take() {
+    async fn take(&mut self, _: &Owner) -> Outcome<bool> {
+        let (own, mut all) = match self.node.take() {
             Some(own) => (own, self.client.list_children(&self.directory).await?),
             None => match self.enter().await {
                 Err(Error::NoNode) => {
@@ -95,14 +84,14 @@ impl Calls for Named {
         };
         all.sort_unstable();
         let before = all.iter().take_while(|other| **other < own).last().cloned();
-        *node = Some(own);
+        self.node = Some(own);
         let Some(before) = before else { return Ok(true) };
-        if self.watcher.lock().await.is_some() {
+        if self.watcher.is_some() {
             return Ok(false);
         }
         match self.client.get_and_watch_data(&format!("{}/{before}", self.directory)).await {
             Ok((_, _, watcher)) => {
-                *self.watcher.lock().await = Some(watcher);
+                self.watcher = Some(watcher);
                 Ok(false)
             }
             // It has just gone. With two sides that take turns, it was the only one.
@@ -111,21 +100,14 @@ impl Calls for Named {
         }
     }
 
-    async fn release(&self, node: &mut Option<String>) -> Outcome<bool> {
-        let Some(node) = node.take() else { return Ok(false) };
+    async fn released(&mut self) -> Outcome<()> {
+        self.watcher.take().ok_or("no node is before the waiter's")?.changed().await;
+        Ok(())
+    }
+
+    async fn release(&mut self, _: &Owner) -> Outcome<bool> {
+        let Some(node) = self.node.take() else { return Ok(false) };
         self.client.delete(&format!("{}/{node}", self.directory), Some(0)).await?;
         Ok(true)
-    }
-}
-
-/// The watch that the last look has left.
-struct Watched(Arc<Named>);
-
-#[async_trait]
-impl Pushes for Watched {
-    async fn next(&mut self) -> Outcome<()> {
-        let watcher = self.0.watcher.lock().await.take();
-        watcher.ok_or("no node is before the waiter's")?.changed().await;
-        Ok(())
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use distributed_lock_core::traits::{DistributedLock, LockHandle, LockProvider};
-use distributed_lock_redis::{RedisDistributedLock, RedisLockProvider};
+use distributed_lock_redis::{RedisDistributedLock, RedisLockHandle, RedisLockProvider};
 use etcd_client::{LockClient, LockOptions};
 use lock_core::toolkit::Location;
 use redis::ProtocolVersion;
@@ -17,54 +17,57 @@ use zookeeper_client::{Acls, Client, CreateMode, LockPrefix, OwnedLockClient};
 use crate::Outcome;
 use crate::raw::redis::Server;
 use crate::raw::{self, etcd::Lease};
-use crate::subjects::{Side, Subject, TTL, Worker};
+use crate::subjects::{Side, Subject, TTL, each};
 
-/// Connects the peer of this name.
 pub(super) async fn connect(name: &str, url: &str) -> Outcome<Box<dyn Subject>> {
     Ok(match name {
         "rslock" => {
             // It connects at its first lock.
-            let client = Server::at(url)?.client(ProtocolVersion::RESP2)?;
-            Box::new(Rslock(LockManager::from_clients(vec![client])))
+            let manager = LockManager::from_clients(vec![Server::at(url)?.client(ProtocolVersion::RESP2)?]);
+            each(move |name| Ok(Rslock { manager: manager.clone(), name: name.to_owned(), guard: None }))
         }
         "distributed-lock-redis" => {
             let url = Location::parse(url)?.base().to_owned();
-            Box::new(DistributedLockRedis(RedisLockProvider::builder().url(url).expiry(TTL).build().await?))
+            let provider = RedisLockProvider::builder().url(url).expiry(TTL).build().await?;
+            each(move |name| Ok(DistributedLockRedis { lock: provider.create_lock(name), held: None }))
         }
         "etcd-lock-rpc" => {
             let client = raw::etcd::connect(url).await?;
-            let lease = Arc::new(Lease::grant(&client).await?);
-            Box::new(EtcdLockRpc { service: client.lock_client(), lease })
+            let (service, lease) = (client.lock_client(), Arc::new(Lease::grant(&client).await?));
+            each(move |name| {
+                let (service, lease) = (service.clone(), lease.clone());
+                Ok(EtcdLockRpc { service, lease, name: name.to_owned(), key: None })
+            })
         }
         "pg-advisory-lock" => {
             // The pool's own test of a connection would add a round trip to each cycle.
             let options = PgPoolOptions::new().test_before_acquire(false);
-            let options = options.max_connections(u32::try_from(raw::connections_of(url)?)?);
-            Box::new(AdvisoryLock(options.connect_with(raw::postgres::options(url)?).await?))
+            let options = options.max_connections(u32::try_from(raw::sql::connections(url)?)?);
+            let pool = options.connect_with(raw::sql::postgres(url)?).await?;
+            each(move |name| {
+                Ok(AdvisoryLock { pool: pool.clone(), lock: PgAdvisoryLock::new(name), guard: None })
+            })
         }
-        "zookeeper-client" => Box::new(ZooKeeperClient(raw::zookeeper::connect(url).await?)),
+        "zookeeper-client" => {
+            let client = raw::zookeeper::connect(url).await?;
+            each(move |name| {
+                let directory = format!("{FOLDER}/{name}");
+                Ok(ZooKeeperClient { client: client.clone(), directory, held: None })
+            })
+        }
         name => return Err(format!("{name} is driven by a process of its own").into()),
     })
 }
 
 /// Redlock, here on one server, with its defaults.
-struct Rslock(LockManager);
-
-#[async_trait]
-impl Subject for Rslock {
-    async fn side(&self, name: &str) -> Outcome<Box<dyn Side>> {
-        Ok(Box::new(RslockSide { manager: self.0.clone(), name: name.to_owned(), guard: None }))
-    }
-}
-
-struct RslockSide {
+struct Rslock {
     manager: LockManager,
     name: String,
     guard: Option<LockGuard>,
 }
 
 #[async_trait]
-impl Side for RslockSide {
+impl Side for Rslock {
     async fn acquire(&mut self) -> Outcome<()> {
         self.guard = Some(self.manager.acquire(self.name.as_str(), TTL).await?);
         Ok(())
@@ -79,45 +82,30 @@ impl Side for RslockSide {
 }
 
 /// On one server its `acquire` does not wait.
-struct DistributedLockRedis(RedisLockProvider);
-
-#[async_trait]
-impl Subject for DistributedLockRedis {
-    async fn worker(&self, name: &str) -> Outcome<Box<dyn Worker>> {
-        Ok(Box::new(DistributedLockWorker(self.0.create_lock(name))))
-    }
-
-    async fn side(&self, _: &str) -> Outcome<Box<dyn Side>> {
-        Err("distributed-lock-redis does not wait on one server, and takes no part in a hand-over".into())
-    }
+struct DistributedLockRedis {
+    lock: RedisDistributedLock,
+    held: Option<RedisLockHandle>,
 }
 
-struct DistributedLockWorker(RedisDistributedLock);
-
 #[async_trait]
-impl Worker for DistributedLockWorker {
-    async fn cycle(&mut self) -> Outcome<()> {
-        Ok(self.0.acquire(None).await?.release().await?)
+impl Side for DistributedLockRedis {
+    async fn acquire(&mut self) -> Outcome<()> {
+        self.held = Some(self.lock.acquire(None).await?);
+        Ok(())
+    }
+
+    async fn release(&mut self) -> Outcome<()> {
+        match self.held.take() {
+            Some(held) => Ok(held.release().await?),
+            None => Ok(()),
+        }
     }
 }
 
 /// etcd's own lock service: the server waits in place of the client.
 struct EtcdLockRpc {
     service: LockClient,
-    lease: Arc<Lease>,
-}
-
-#[async_trait]
-impl Subject for EtcdLockRpc {
-    async fn side(&self, name: &str) -> Outcome<Box<dyn Side>> {
-        let (service, lease) = (self.service.clone(), self.lease.clone());
-        Ok(Box::new(EtcdSide { service, lease, name: name.to_owned(), key: None }))
-    }
-}
-
-/// One name under the lease that all names of the connection share.
-struct EtcdSide {
-    service: LockClient,
+    /// All names of the connection share it.
     lease: Arc<Lease>,
     name: String,
     /// The key on the server while the lock is held.
@@ -125,7 +113,7 @@ struct EtcdSide {
 }
 
 #[async_trait]
-impl Side for EtcdSide {
+impl Side for EtcdLockRpc {
     async fn acquire(&mut self) -> Outcome<()> {
         let options = LockOptions::new().with_lease(self.lease.id());
         let granted = self.service.lock(self.name.as_str(), Some(options)).await?;
@@ -142,16 +130,7 @@ impl Side for EtcdSide {
 }
 
 /// PostgreSQL's advisory locks, on a pool with as many connections as the library has.
-struct AdvisoryLock(PgPool);
-
-#[async_trait]
-impl Subject for AdvisoryLock {
-    async fn side(&self, name: &str) -> Outcome<Box<dyn Side>> {
-        Ok(Box::new(AdvisorySide { pool: self.0.clone(), lock: PgAdvisoryLock::new(name), guard: None }))
-    }
-}
-
-struct AdvisorySide {
+struct AdvisoryLock {
     pool: PgPool,
     lock: PgAdvisoryLock,
     /// The lock and the connection that it occupies.
@@ -159,7 +138,7 @@ struct AdvisorySide {
 }
 
 #[async_trait]
-impl Side for AdvisorySide {
+impl Side for AdvisoryLock {
     async fn acquire(&mut self) -> Outcome<()> {
         let connection = self.pool.acquire().await?;
         self.guard = Some(self.lock.acquire(connection).await?);
@@ -174,31 +153,18 @@ impl Side for AdvisorySide {
     }
 }
 
-/// With the nodes that Curator makes.
-struct ZooKeeperClient(Client);
-
 /// Not the library's folder: the two would count each other's nodes.
 const FOLDER: &str = "/lock-bench-peers";
 
-#[async_trait]
-impl Subject for ZooKeeperClient {
-    async fn side(&self, name: &str) -> Outcome<Box<dyn Side>> {
-        Ok(Box::new(ZooKeeperSide {
-            client: self.0.clone(),
-            directory: format!("{FOLDER}/{name}"),
-            held: None,
-        }))
-    }
-}
-
-struct ZooKeeperSide {
+/// With the nodes that Curator makes.
+struct ZooKeeperClient {
     client: Client,
     directory: String,
     held: Option<OwnedLockClient>,
 }
 
 #[async_trait]
-impl Side for ZooKeeperSide {
+impl Side for ZooKeeperClient {
     async fn acquire(&mut self) -> Outcome<()> {
         let everyone = Acls::anyone_all();
         // The server removes the folders when they have been empty for a while.

@@ -17,10 +17,10 @@ use crate::subjects::Subject;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Peer {
     name: &'static str,
-    /// What drives it, if it is not in Rust.
+    /// A peer that is not in Rust is driven by a program.
     program: Option<Program>,
     backend: Backend,
-    /// What the library promises and this lock does not, by its own documentation.
+    /// Promises of the library that this lock does not give, by its own documentation.
     lacks: &'static [Lack],
 }
 
@@ -98,7 +98,6 @@ impl Peer {
         Peer { name, program: None, backend, lacks }
     }
 
-    /// Returns its name as a subject.
     pub(crate) fn name(self) -> &'static str {
         self.name
     }
@@ -107,8 +106,7 @@ impl Peer {
         self.backend
     }
 
-    /// Returns what the library promises and it does not, on a server on which the library's waiters learn of a release
-    /// as `wakes` says.
+    /// Returns the promises that it lacks, on a server on which the library's waiters learn of a release as `wakes` says.
     pub(crate) fn lacks(self, wakes: Wakes) -> Vec<String> {
         let lacks = self.lacks.iter().filter(|lack| **lack != WakeUps || wakes == Wakes::Pushed);
         let texts = lacks.map(|lack| match lack {
@@ -127,7 +125,6 @@ impl Peer {
         self.program?.lack()
     }
 
-    /// Returns the program that drives it, if it is not in Rust.
     pub(crate) fn program(self) -> Option<Program> {
         self.program
     }

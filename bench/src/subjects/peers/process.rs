@@ -12,7 +12,7 @@ use crate::interop::Listing;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Program {
     pub(super) listing: &'static Listing,
-    /// How it is started in its folder: a program, and its arguments.
+    /// A program, and its arguments, in its folder.
     pub(super) start: &'static [&'static str],
 }
 
@@ -52,8 +52,7 @@ impl Program {
         Ok(command)
     }
 
-    /// Returns its folder: `peers/NAME` in the folder in which cargo has built this program (`target`), or in one
-    /// above it.
+    /// Returns `peers/NAME` in the folder in which cargo has built this program (`target`), or in one above it.
     fn folder(self) -> Option<PathBuf> {
         let program = std::env::current_exe().ok()?;
         let mut folders = program.ancestors().map(|folder| folder.join(FOLDER).join(self.listing.name));

@@ -7,16 +7,16 @@ use lock_conformance::proxy::{Direction, Fault, Proxy};
 use lock_conformance::{Data, Harness};
 use lock_core::driver::{Attempt, Queueing};
 use lock_core::{Guard, Options};
-use lock_test_servers::{Owned, Persistence, Redis, ServerUrl, Settings};
+use lock_test_servers::{Clock, Owned, ServerUrl};
 
 use super::{Figures, TTL, figures, flag, millis, name, open, release, terms};
 use crate::Outcome;
 use crate::argument::scene::follow_for_a_moment;
 use crate::claims::play::harness::Tried;
+use crate::clusters::{start, url_of};
 
 /// A lease that is not renewed while a scene lasts: what a failed server costs is then seen.
 const LONG: Duration = lock_core::DEFAULT_TTL;
-/// How often a client looks.
 const BETWEEN_TRIES: Duration = Duration::from_millis(20);
 
 /// A client dies when the first request of its attempt has been sent. `deadlock` is whether the lock is still held when
@@ -48,7 +48,7 @@ pub(super) async fn dies(tried: &Tried) -> Outcome<Figures> {
 /// A replica that was cut off before the grant takes the place of its primary. `two_held` is whether it lets a second
 /// client in, and `token_rises` whether a resource can tell which one came later.
 pub(super) async fn failover(tried: &Tried) -> Outcome<Figures> {
-    let servers = start(2)?;
+    let servers = start(2, Clock::Machines)?;
     let [primary, replica] = &servers[..] else { return Err("there are two of them".into()) };
     follow_for_a_moment(primary, replica).await?;
     let name = name();
@@ -60,7 +60,7 @@ pub(super) async fn failover(tried: &Tried) -> Outcome<Figures> {
     Ok(figures([("two_held", flag(two_held)), ("token_rises", flag(rises))]))
 }
 
-/// How long a client tries while servers fail. A connection that broke costs a try.
+/// A client tries for so long while servers fail. A connection that broke costs a try.
 const TRIES: Duration = Duration::from_secs(3);
 
 /// One of five servers is dead, then a second one answers nothing.
@@ -116,18 +116,10 @@ pub(super) async fn crashed_majority(tried: &Tried) -> Outcome<Figures> {
     Ok(figures([("unavailable_ms", millis(unavailable)), ("max_ttl_ms", millis(MAX_TTL))]))
 }
 
-/// Starts servers that keep nothing.
-fn start(count: usize) -> Outcome<Vec<Owned>> {
-    let settings = Settings { persistence: Persistence::None, ..Settings::default() };
-    let started = (0..count).map(|_| Owned::start(&Redis, &settings)).collect::<Result<_, _>>();
-    Ok(started.map_err(|absence| absence.to_string())?)
-}
-
 /// Starts five servers, and prepares them for locks.
 async fn started(tried: &Tried, parameters: &str) -> Outcome<(Vec<Owned>, Tried)> {
-    let servers = start(5)?;
-    let hosts: Vec<String> = servers.iter().map(Owned::address).collect();
-    let tried = tried.at(&format!("redlock://{}/{parameters}", hosts.join(",")));
+    let servers = start(5, Clock::Machines)?;
+    let tried = tried.at(&format!("{}{parameters}", url_of(&servers)));
     tried.init().await?;
     Ok((servers, tried))
 }

@@ -9,7 +9,7 @@ use super::{Figures, TTL, figures, flag, millis, name, open, release, terms};
 use crate::Outcome;
 use crate::claims::play::harness::Tried;
 
-/// How long a waiter has to begin its wait.
+/// A waiter begins its wait within this time.
 const SETTLE: Duration = Duration::from_millis(200);
 
 /// A waiter waits for a release. `pushed` is whether the server tells it.
@@ -28,7 +28,7 @@ pub(super) async fn told(tried: &Tried) -> Outcome<Figures> {
     Ok(figures([("pushed", flag(pushed)), ("granted_after_ms", millis(waited))]))
 }
 
-/// How long the first live waiter waits after a release, behind one dead waiter and behind two.
+/// The first live waiter waits behind one dead waiter, and behind two.
 pub(super) async fn dead_waiters(tried: &Tried) -> Outcome<Figures> {
     let (one, two) = tokio::try_join!(behind(tried, 1), behind(tried, 2))?;
     Ok(figures([("one_dead_s", one.as_secs_f64()), ("two_dead_s", two.as_secs_f64())]))
@@ -59,11 +59,11 @@ async fn behind(tried: &Tried, dead: usize) -> Outcome<Duration> {
     Ok(waited)
 }
 
-/// How soon a majority that is of no use is released.
+/// A useless majority is released so soon.
 const EARLY: Duration = Duration::from_millis(100);
 
-/// How long the next client waits behind a majority that is of no use: it was reached too late, say. On the servers it
-/// is a grant like any other.
+/// The next client waits behind a useless majority: it was reached too late, say. On the servers it is a grant like any
+/// other.
 pub(super) async fn early_release(tried: &Tried) -> Outcome<Figures> {
     let (early, never) = tokio::try_join!(next_waits(tried, Some(EARLY)), next_waits(tried, None))?;
     Ok(figures([("waited_ms_if_released", millis(early)), ("waited_ms_if_not", millis(never))]))
