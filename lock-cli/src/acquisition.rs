@@ -13,9 +13,9 @@ pub(crate) use self::notice::Notice;
 use crate::args::{Ask, Waiting};
 use crate::exit::{Exit, Failure};
 
-/// How long the last requests to the server may take. What is left on the server then ends with its ttl.
+/// The time that the last requests to the server may take. What is left on the server then ends with its ttl.
 pub(crate) const LAST_REQUESTS: Duration = Duration::from_secs(2);
-/// How long to ask for the holder's name after a failed acquisition.
+/// The time limit of the question for the holder's name after a failed acquisition.
 const HOLDER_LOOK: Duration = Duration::from_secs(1);
 
 /// A lock or locks that a call can acquire.

@@ -18,9 +18,9 @@ const SHORTEST_LOOK: Duration = Duration::from_millis(5);
 pub(crate) struct Margins {
     /// The longest pause between two looks for a renewal.
     look: Duration,
-    /// How long before the end of the lease the command gets SIGTERM.
+    /// The time between SIGTERM and the end of the lease.
     terminate: Duration,
-    /// How long before the end of the lease the command is killed.
+    /// The time between SIGKILL and the end of the lease.
     kill: Duration,
 }
 

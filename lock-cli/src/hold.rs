@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use onelock::{Client, Guard, LossReason};
 
-use crate::acquisition::held::{self, Place};
+use crate::acquisition::held::{self, LockIdentity};
 use crate::acquisition::{Acquisition, LAST_REQUESTS, Notice, server};
 use crate::args::{Hold, Voice};
 use crate::event::{Event, with_troubles};
@@ -30,7 +30,7 @@ impl Hold {
             end = ends.next() => return end.of_the_wait(),
             client = acquisition.connect(&url, self.options(lines)) => client?,
         };
-        held::refuse_nested(&Place::of(&client, &url, &self.terms.name)?, &client).await?;
+        held::refuse_nested(&LockIdentity::of(&client, &url, &self.terms.name)?, &client).await?;
         let outcome = self.with_client(&client, &acquisition, lines, &mut ends).await;
         client.shutdown(LAST_REQUESTS).await;
         outcome

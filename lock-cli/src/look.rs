@@ -105,7 +105,7 @@ impl Info {
     }
 }
 
-/// What only a longer connection can know, and no call that looks once: how fast the server's clock runs.
+/// A fact that only a longer connection knows, and no call that looks once: how fast the server's clock runs.
 const SHOWN_BY_TIME: &str = "clock";
 
 impl Check {

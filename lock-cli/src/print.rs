@@ -22,11 +22,11 @@ use self::stream::Stream;
 use crate::exit::{Exit, Failure};
 use crate::os;
 
-/// How long an answer may take to be written. A caller that has not read by then is not told any more.
+/// The time that an answer may take to be written. A caller that has not read by then is not told any more.
 const ANSWER: Duration = Duration::from_secs(5);
-/// How long messages may take before the command starts.
+/// The time that messages may take before the command starts.
 const FIRST: Duration = Duration::from_secs(1);
-/// How long the last texts may take when the program ends.
+/// The time that the last texts may take when the program ends.
 const LAST: Duration = Duration::from_secs(2);
 
 /// Prints one or more lines of an answer.

@@ -11,7 +11,7 @@ use onelock::{Client, Clock, Guard, Instant, Label, Lock, LockBuilder, LossReaso
 
 use self::hold::{Asked, Hold};
 use self::release::Release;
-use crate::acquisition::held::{self, Place};
+use crate::acquisition::held::{self, LockIdentity};
 use crate::acquisition::{Acquisition, LAST_REQUESTS, Notice, server};
 use crate::args::{Run, Voice};
 use crate::child::{self, Ended, Margins, Outcome, Remark};
@@ -21,7 +21,7 @@ use crate::look::millis;
 use crate::os::{Daemons, Process, ServiceManager, Signals, Survivor};
 use crate::print::{self, Lines};
 
-/// How the daemons of a command can go on.
+/// The advice for a command whose daemons are to go on.
 const KEEP: &str = "--keep-daemons lets daemons go on";
 
 impl Run {
@@ -54,9 +54,9 @@ impl Run {
             signal = signals.next() => return Ok(Exit::Signal(signal.number())),
             client = acquisition.connect(url, self.options(lines)) => client?,
         };
-        let place = Place::of(&client, url, &self.name)?;
-        held::refuse_nested(&place, &client).await?;
-        let outcome = self.with_client(&client, &place, &acquisition, lines, &mut signals).await;
+        let identity = LockIdentity::of(&client, url, &self.name)?;
+        held::refuse_nested(&identity, &client).await?;
+        let outcome = self.with_client(&client, &identity, &acquisition, lines, &mut signals).await;
         // A call that was interrupted or failed leaves nothing on the server either.
         client.shutdown(LAST_REQUESTS).await;
         outcome
@@ -65,7 +65,7 @@ impl Run {
     async fn with_client(
         &self,
         client: &Client,
-        place: &Place,
+        identity: &LockIdentity,
         acquisition: &Acquisition<'_>,
         lines: Option<&Lines>,
         signals: &mut Signals,
@@ -87,7 +87,7 @@ impl Run {
         let variables = [
             ("LOCK_NAME", self.name.to_string()),
             ("LOCK_TOKEN", guard.token().to_string()),
-            (held::VARIABLE, held::lines(place, client, guard.token())),
+            (held::VARIABLE, held::lines(identity, client, guard.token())),
         ];
         let deadline = margins.deadline(&guard);
         let mut process = Process::start(&self.command(), &variables, deadline, self.daemons())?;
@@ -175,7 +175,7 @@ impl Run {
     fn tell_grant(&self, guard: &Guard, server: &str, waited: Duration, lines: Option<&Lines>) {
         let (name, token) = (guard.name(), guard.token());
         if let Some(manager) = ServiceManager::of_this_process() {
-            manager.tell(&format!("STATUS=holds {name:?} on {server}"));
+            manager.notify(&format!("STATUS=holds {name:?} on {server}"));
         }
         if let Some(lines) = lines {
             lines.say(Event::Held { token, valid_for: guard.valid_for() }.json(&self.name));

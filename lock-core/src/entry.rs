@@ -26,8 +26,8 @@ pub struct Entry {
     pub label: Option<Label>,
     /// The token, of a holder that is a client of this library.
     pub token: Option<FencingToken>,
-    /// How long it has held or waited, where that is known. Always known of a holder that is a client of this library,
-    /// if the lease belongs to the lock.
+    /// The time for which it has held or waited, where that is known. Always known of a holder that is a client of this
+    /// library, if the lease belongs to the lock.
     pub since: Option<Duration>,
     /// The time until its lease ends without a renewal. Known where `since` is known.
     pub expires_in: Option<Duration>,

@@ -37,7 +37,7 @@ pub enum ErrorKind {
     Lost,
     /// The server could not be reached, or did not answer in time.
     Unavailable {
-        /// Whether the server may have done what it was asked.
+        /// The effect that the request may have had.
         effect: Effect,
     },
     /// The server refused: rights, limits, or a key that no lock client can have written.
@@ -91,7 +91,7 @@ struct Inner {
     context: Option<Context>,
     holder: Option<Entry>,
     retry_in: Option<Duration>,
-    /// Whether an `Unavailable` is what the server itself has answered.
+    /// An `Unavailable` is the server's own answer.
     is_answer: bool,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }

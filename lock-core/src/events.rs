@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use self::outage::{Outage, Said};
+use self::outage::{News, Outage};
 use crate::clock::Clock;
 use crate::ending::{Ending, LossReason};
 use crate::error::Error;
@@ -46,7 +46,7 @@ pub enum Event<'a> {
         owner: Owner,
         /// The fencing token of the grant.
         token: FencingToken,
-        /// How long the caller waited.
+        /// The duration of the wait.
         waited: Duration,
     },
     /// The caller does not get the lock.
@@ -55,14 +55,14 @@ pub enum Event<'a> {
         name: &'a Name,
         /// The reason.
         why: Refusal,
-        /// How long the caller waited.
+        /// The duration of the wait.
         waited: Duration,
     },
     /// The server has confirmed a held lock.
     Renewed {
         /// The lock's name.
         name: &'a Name,
-        /// How long the call took.
+        /// The duration of the call.
         took: Duration,
     },
     /// A held lock was lost.
@@ -82,7 +82,7 @@ pub enum Event<'a> {
         name: &'a Name,
         /// The owner that held it.
         owner: Owner,
-        /// Whether the release was in time.
+        /// The release's answer: in time, or late.
         ending: Ending,
         /// For how long it was held.
         held: Duration,
@@ -145,11 +145,11 @@ pub type Observer = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
 pub(crate) struct Events {
     pub(crate) backend: &'static str,
     pub(crate) observer: Option<Observer>,
-    /// Whether a receiver of events has panicked.
+    /// A receiver of events has panicked.
     panicked: AtomicBool,
-    /// What the log says of the connection for requests.
+    /// The trouble that was logged of the connection for requests.
     requests: Outage,
-    /// What the log says of the connection for wake-ups.
+    /// The trouble that was logged of the connection for wake-ups.
     wakes: Outage,
 }
 
@@ -174,7 +174,7 @@ impl Events {
         }
     }
 
-    pub(crate) fn tell(&self, event: &Event<'_>) {
+    pub(crate) fn report(&self, event: &Event<'_>) {
         self.to("tracing's subscriber", || self.trace(event));
         #[cfg(feature = "metrics")]
         self.to("the recorder of metrics", || self.count(event));
@@ -217,8 +217,8 @@ impl Events {
                 tracing::debug!(backend, %name, %owner, ?ending, ?held, "lock given up");
             }
             Event::Trouble { name, operation, error } => match self.outage(operation).goes_on(error.kind()) {
-                Said::First => tracing::warn!(backend, %name, operation, %error, "lock server trouble"),
-                Said::Again => tracing::debug!(backend, %name, operation, %error, "lock server trouble"),
+                News::First => tracing::warn!(backend, %name, operation, %error, "lock server trouble"),
+                News::Again => tracing::debug!(backend, %name, operation, %error, "lock server trouble"),
             },
             Event::Jumped { by } => tracing::warn!(backend, ?by, because = JUMPED, "time jumped ahead"),
         }
@@ -279,7 +279,7 @@ impl Events {
     }
 }
 
-/// What may have kept the client's tasks from running, and what helps.
+/// The possible causes of a jump, and the remedy.
 const JUMPED: &str = "the machine was suspended, the process was stopped, or code that blocks its thread kept the runtime \
                       from running; a client with a thread of its own (Options::dedicated) goes on renewing beside such \
                       code";

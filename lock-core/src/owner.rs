@@ -227,7 +227,7 @@ impl fmt::Display for Label {
     }
 }
 
-/// What a label of done work begins with, and no label that a user gives.
+/// The beginning of a label of done work, and of no label that a user gives.
 const DONE: &str = "done: ";
 
 #[cfg(test)]

@@ -95,8 +95,8 @@ impl<T: Default> PerProcess<T> {
     }
 }
 
-/// What the client, its locks and its guards share. A fork never drops the last reference to it: that could wait for a lock
-/// which a thread of the parent holds, or end what the parent still uses.
+/// The state that the client, its locks and its guards share. A fork never drops the last reference to it: that could
+/// wait for a lock which a thread of the parent holds, or end what the parent still uses.
 pub(crate) struct Shares<T> {
     process: Process,
     value: Arc<T>,

@@ -38,13 +38,13 @@ pub struct Reentrant(Shares<Holds>);
 
 #[derive(Default)]
 struct Holds {
-    held: Mutex<HashMap<Place, Weak<Hold>>>,
+    held: Mutex<HashMap<HoldKey, Weak<Hold>>>,
     /// Notified when a hold was added.
     change: watch::Sender<()>,
 }
 
 /// The address of a client, and a name there. No other client gets this address while a hold of this one lives.
-pub(crate) type Place = (usize, Name);
+pub(crate) type HoldKey = (usize, Name);
 
 impl Reentrant {
     /// Makes a new owner, different from all others.
@@ -56,7 +56,7 @@ impl Reentrant {
     /// is granted in the meantime.
     pub(crate) async fn enter(
         &self,
-        place: Place,
+        key: HoldKey,
         granted: impl Future<Output = Result<Option<Arc<Hold>>>>,
     ) -> Result<Option<Arc<Hold>>> {
         if self.0.is_inherited() {
@@ -65,23 +65,23 @@ impl Reentrant {
                 "this process is a fork of the one that made this reentrant owner; make another one in this process",
             ));
         }
-        if let Some(hold) = self.again(&place)? {
+        if let Some(hold) = self.again(&key)? {
             return Ok(Some(hold));
         }
         let hold = tokio::select! {
             biased;
             granted = granted => granted?,
-            hold = self.entered(&place) => return hold.map(Some),
+            hold = self.entered(&key) => return hold.map(Some),
         };
         match hold {
-            Some(hold) => Ok(Some(self.register(place, hold))),
-            None => self.again(&place),
+            Some(hold) => Ok(Some(self.register(key, hold))),
+            None => self.again(&key),
         }
     }
 
     /// Returns what this owner holds here. `Lost` if it is not certain any more, but has not been given up either.
-    fn again(&self, place: &Place) -> Result<Option<Arc<Hold>>> {
-        let hold = self.0.held().get(place).and_then(Weak::upgrade);
+    fn again(&self, key: &HoldKey) -> Result<Option<Arc<Hold>>> {
+        let hold = self.0.held().get(key).and_then(Weak::upgrade);
         match hold.as_ref().and_then(|hold| hold.loss()) {
             None => Ok(hold),
             Some(cause) => Err(cause.to_error()),
@@ -89,10 +89,10 @@ impl Reentrant {
     }
 
     /// Waits until another task of this owner has entered, and returns what it holds.
-    async fn entered(&self, place: &Place) -> Result<Arc<Hold>> {
+    async fn entered(&self, key: &HoldKey) -> Result<Arc<Hold>> {
         let mut change = self.0.change.subscribe();
         loop {
-            if let Some(hold) = self.again(place)? {
+            if let Some(hold) = self.again(key)? {
                 return Ok(hold);
             }
             // The sender lives as long as `self`.
@@ -100,10 +100,10 @@ impl Reentrant {
         }
     }
 
-    fn register(&self, place: Place, hold: Arc<Hold>) -> Arc<Hold> {
-        let registration = Registration { holds: Arc::clone(&self.0), place: place.clone() };
+    fn register(&self, key: HoldKey, hold: Arc<Hold>) -> Arc<Hold> {
+        let registration = Registration { holds: Arc::clone(&self.0), key: key.clone() };
         hold.register(registration);
-        self.0.held().insert(place, Arc::downgrade(&hold));
+        self.0.held().insert(key, Arc::downgrade(&hold));
         self.0.change.send_replace(());
         hold
     }
@@ -116,7 +116,7 @@ impl Default for Reentrant {
 }
 
 impl Holds {
-    fn held(&self) -> MutexGuard<'_, HashMap<Place, Weak<Hold>>> {
+    fn held(&self) -> MutexGuard<'_, HashMap<HoldKey, Weak<Hold>>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -134,15 +134,15 @@ impl fmt::Debug for Reentrant {
 /// The entry by which an owner finds a hold again. It is dropped with that hold, and then removes itself.
 pub(crate) struct Registration {
     holds: Arc<Holds>,
-    place: Place,
+    key: HoldKey,
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
         let mut held = self.holds.held();
         // A hold that came later keeps its entry.
-        if held.get(&self.place).is_some_and(|hold| hold.strong_count() == 0) {
-            held.remove(&self.place);
+        if held.get(&self.key).is_some_and(|hold| hold.strong_count() == 0) {
+            held.remove(&self.key);
         }
     }
 }

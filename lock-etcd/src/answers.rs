@@ -20,7 +20,7 @@ pub(crate) struct StoredKey {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Window {
     pub(crate) keys: Vec<StoredKey>,
-    /// Whether the range has more keys.
+    /// The range has more keys.
     pub(crate) more: bool,
 }
 

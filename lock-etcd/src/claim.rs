@@ -21,10 +21,10 @@ use crate::answers::StoredKey;
 use crate::cluster::Cluster;
 use crate::errors;
 use crate::foreign::Search;
+use crate::key_numbers::KeyNumber;
 use crate::keys::Own;
 use crate::session::{Abandoned, Member, Membership, Session};
 use crate::sessions::Sessions;
-use crate::slots::Slot;
 use crate::transactions::KeyMetadata;
 use crate::watches::Watching;
 
@@ -34,9 +34,9 @@ pub(crate) struct EtcdClaim {
     shared: Arc<Sessions>,
     request: Request,
     own: Own,
-    /// The slot of the claim's key is the last one; before it are the slots whose keys were found taken. All are kept
-    /// until the claim ends. Otherwise the client would give the claim one of the taken slots again.
-    slots: Vec<Slot>,
+    /// The number of the claim's key is the last one; before it are the numbers whose keys were found taken. All are
+    /// kept until the claim ends. Otherwise the client would give the claim one of the taken numbers again.
+    numbers: Vec<KeyNumber>,
     /// Notified when the key that the claim waits for changes.
     ahead: Arc<Notify>,
     /// Notified when the claim's own key changes, and when the session ends.
@@ -73,7 +73,7 @@ enum Foreign {
     Known(Vec<StoredKey>),
 }
 
-/// How often an attempt starts over because its place or its session is gone.
+/// The number of times that an attempt starts over because its place or its session is gone.
 const ROUNDS: usize = 4;
 
 /// The outcome of one round of an attempt.
@@ -85,13 +85,13 @@ enum Round {
 
 impl EtcdClaim {
     pub(crate) fn new(shared: Arc<Sessions>, request: Request) -> EtcdClaim {
-        let slot = shared.slots.take(&request.name);
-        let own = shared.layout.own(&request.name, slot.number, request.owner, &request.label);
+        let number = shared.numbers.take(&request.name);
+        let own = shared.layout.own(&request.name, number.number, request.owner, &request.label);
         EtcdClaim {
             shared,
             request,
             own,
-            slots: vec![slot],
+            numbers: vec![number],
             ahead: Arc::default(),
             doubt: Arc::default(),
             membership: None,
@@ -252,7 +252,7 @@ impl Drop for EtcdClaim {
         if self.place.is_none() && self.uncertain.is_empty() || self.shared.is_forked() {
             return;
         }
-        self.shared.slots.retire();
+        self.shared.numbers.retire();
         if let Some(membership) = &self.membership {
             let (own, leases) = (self.own.clone(), std::mem::take(&mut self.uncertain));
             membership.session().add_abandoned(Abandoned { own, leases });

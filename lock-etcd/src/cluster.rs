@@ -17,7 +17,7 @@ use crate::link::{Link, Members};
 
 /// The cluster, reached through the member that answered last.
 pub(crate) struct Cluster {
-    slot: SharedConnection<Members>,
+    connection: SharedConnection<Members>,
     pub(crate) clock: Clock,
     /// Counts how many links were given up.
     links: watch::Sender<u64>,
@@ -35,7 +35,7 @@ impl Cluster {
         patience: Duration,
     ) -> Cluster {
         Cluster {
-            slot: SharedConnection::new(Members::new(endpoints, connecting, patience)),
+            connection: SharedConnection::new(Members::new(endpoints, connecting, patience)),
             clock,
             links: watch::Sender::new(0),
             term: watch::Sender::new(0),
@@ -173,7 +173,7 @@ impl Cluster {
         }
     }
 
-    /// How many tries a request has: one per member, and at least one more for a new login.
+    /// Returns the number of tries of a request: one per member, and at least one more for a new login.
     fn tries(&self) -> usize {
         self.members().endpoints().len().max(2)
     }
@@ -184,16 +184,16 @@ impl Cluster {
     /// On a new link nothing was sent yet, except the login if the client has a user.
     pub(crate) async fn link(&self, call: &Call) -> Result<Arc<Link>> {
         for _ in 1..self.members().endpoints().len() {
-            match self.slot.get(call).await {
+            match self.connection.get(call).await {
                 Err(e) if e.is_transient() && !call.is_over() => {}
                 outcome => return outcome,
             }
         }
-        self.slot.get(call).await
+        self.connection.get(call).await
     }
 
     fn members(&self) -> &Members {
-        self.slot.connector()
+        self.connection.connector()
     }
 
     /// Gives up a link that has answered no request since the call began.
@@ -205,7 +205,7 @@ impl Cluster {
 
     /// Gives up a link: the next call opens a connection to the next member.
     pub(crate) fn give_up(&self, link: &Arc<Link>) {
-        if self.slot.give_up(link) {
+        if self.connection.give_up(link) {
             self.links.send_modify(|links| *links += 1);
         }
     }

@@ -121,13 +121,14 @@ async fn first_status(cluster: &Cluster, clock: &Clock, call: &Call) -> Result<S
     cluster.status(call).await.map_err(Error::from)
 }
 
-/// How often a client asks for a first status. The answer of a server of another kind is lost about once in thirty times,
-/// so hardly ever five times in a row. A port at which every connection is closed is told after a tenth of a second.
+/// The number of times that a client asks for a first status. The answer of a server of another kind is lost about once
+/// in thirty times, so hardly ever five times in a row. A port at which every connection is closed is told after a
+/// tenth of a second.
 const STATUS_TRIES: usize = 5;
-/// How long a client waits before it asks for a status again.
+/// The time for which a client waits before it asks for a status again.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// How many keys one request of an inspection reads.
+/// The number of keys that one request of an inspection reads.
 const PAGE: i64 = 512;
 
 #[async_trait]

@@ -176,7 +176,7 @@ const LASTING: &[(&str, &str)] = &[
     ("request is too large", "the name is too long for this server's --max-request-bytes"),
 ];
 
-/// What the server refuses before it does anything.
+/// The refusals that come before the server does anything.
 const NOT_DONE: &[&str] = &[
     "etcdserver: no leader",
     "etcdserver: too many requests",

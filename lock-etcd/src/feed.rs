@@ -23,7 +23,7 @@ use self::stream::{Request, Stream};
 use crate::cluster::Cluster;
 use crate::watches::{Entry, Kind, Order, Table, WatchError};
 
-/// How long a holder's own key waits before it is watched.
+/// The time for which a holder's own key waits before it is watched.
 const SOON: Duration = Duration::from_millis(50);
 /// The pause after the stream broke, before the next try. It doubles with each try.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);

@@ -14,9 +14,9 @@ use crate::cluster::Cluster;
 use crate::keys::Queue;
 use crate::transactions::{self, BATCH};
 
-/// How many keys are listed at a time when all keys have to be listed.
+/// The number of keys that are listed at a time when all keys have to be listed.
 const PAGE: i64 = 4096;
-/// How many requests are sent at the same time.
+/// The number of requests that are sent at the same time.
 const AT_ONCE: usize = 8;
 /// Up to this many leases are read one by one, however few keys there are.
 const FEW_LEASES: usize = BATCH * AT_ONCE;

@@ -74,7 +74,8 @@ struct Heartbeat {
     cluster: Arc<Cluster>,
     sessions: Weak<Sessions>,
     stream: Option<KeepAliveStream>,
-    /// How many keep-alives the server left unanswered, while it answered reads, before it answered the first one.
+    /// The number of keep-alives that the server left unanswered, while it answered reads, before it answered the first
+    /// one.
     held_back: u32,
 }
 
@@ -121,8 +122,8 @@ impl Heartbeat {
         false
     }
 
-    /// How long one request may take: short enough that a lost message can be repeated, and another member asked, in
-    /// time.
+    /// Returns the time that one request may take: short enough that a lost message can be repeated, and another member
+    /// asked, in time.
     fn step(&self) -> Duration {
         let left = self.session.ends().since(self.cluster.clock.now());
         (self.session.lease().ttl / 4).clamp(SHORTEST_STEP, LONGEST_STEP).min(left.max(SHORTEST_STEP))

@@ -9,7 +9,7 @@ use lock_core::driver::{Fair, Fencing, Lease, Lists, Wakes};
 pub(crate) const MAX_TTL: Duration = Duration::from_secs(300);
 /// Leases have whole seconds.
 const SECOND: Duration = Duration::from_secs(1);
-/// How many elections the shortest ttl lasts. A move must be over before a leader that stood still goes on.
+/// The length of the shortest ttl in elections. A move must be over before a leader that stood still goes on.
 const ELECTIONS: u32 = 5;
 
 const CLOCK: &str = "the leader's monotonic clock, which is never set; its rate and the client's must agree within 1 %. A \

@@ -1,7 +1,7 @@
 //! The keys of locks in etcd: each name has a queue of keys, ordered by their creation.
 //!
 //! A key is `<prefix><name>/<suffix>`. The name is stored as it is, and the suffix has no `/`, so distinct names never
-//! share a key. Our suffix is a byte that no name has, followed by `<client>-<slot>`; the value is `<owner> <label>`.
+//! share a key. Our suffix is a byte that no name has, followed by `<client>-<number>`; the value is `<owner> <label>`.
 //! Go's `concurrency.Mutex` writes its lease's id in hex, and an empty value. Deeper keys (`foo/bar/…` below `foo/`)
 //! belong to other names. Our places sort behind all of those, in a range of their own, however many other names there
 //! are.
@@ -51,9 +51,9 @@ impl Layout {
         Queue(format!("{}{name}/", self.prefix.as_str()).into())
     }
 
-    pub(crate) fn own(&self, name: &Name, slot: u32, owner: Owner, label: &Label) -> Own {
+    pub(crate) fn own(&self, name: &Name, number: u32, owner: Owner, label: &Label) -> Own {
         let queue = self.queue(name);
-        let key = [queue.ours().as_slice(), format!("{}-{slot}", self.client).as_bytes()].concat();
+        let key = [queue.ours().as_slice(), format!("{}-{number}", self.client).as_bytes()].concat();
         Own { queue, key, value: value(owner, label), owner }
     }
 

@@ -1,7 +1,7 @@
 //! Locks on etcd (3.4 or later): a cluster, or a single server.
 //!
 //! The holder and its waiters are keys in the order of their creation, as in etcd's own lock recipe. Our keys are
-//! `<prefix><name>/`, the byte `0xff`, and `<client>-<slot>`. So Go's `concurrency.Mutex`, `etcdctl lock` and this
+//! `<prefix><name>/`, the byte `0xff`, and `<client>-<number>`. So Go's `concurrency.Mutex`, `etcdctl lock` and this
 //! library exclude each other on the same name. A client keeps one lease for each distinct ttl, and proves with each
 //! heartbeat that its keys still exist.
 //!
@@ -34,13 +34,13 @@ mod feed;
 mod foreign;
 mod heartbeat;
 mod info;
+mod key_numbers;
 mod keys;
 mod lease;
 mod link;
 mod session;
 mod sessions;
 mod settings;
-mod slots;
 mod tls;
 mod transactions;
 mod watches;

@@ -17,7 +17,7 @@ use crate::errors;
 pub(crate) struct Members {
     endpoints: Vec<String>,
     connecting: ConnectOptions,
-    /// How many connections were begun.
+    /// The number of connections that were begun.
     begun: AtomicUsize,
 }
 
@@ -28,7 +28,8 @@ pub(crate) struct Link {
     answered: AtomicU64,
 }
 
-/// How often an idle connection is pinged. By default, servers close a connection that pings more often than every 5 s.
+/// The pause between two pings of an idle connection. By default, servers close a connection that pings more often than
+/// every 5 s.
 const PING: Duration = Duration::from_secs(10);
 
 impl Members {

@@ -26,7 +26,7 @@ pub(crate) struct Session {
     proven: Notify,
     /// Notified when a claim needs a proof now.
     wanted: Notify,
-    /// How many heartbeats have begun.
+    /// The number of heartbeats that have begun.
     begun: AtomicU64,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Proof {
     pub(crate) lease: Lease,
     /// The held keys that existed.
     pub(crate) has: Arc<HashMap<Vec<u8>, KeyMetadata>>,
-    /// Whether there will be another proof.
+    /// The state of the session: only a live one gets another proof.
     pub(crate) state: SessionState,
 }
 
@@ -94,7 +94,7 @@ struct Part {
     wake: Arc<Notify>,
     /// Where its key stands, if the claim has a place.
     place: Option<KeyMetadata>,
-    /// Whether its place is the lock. Each heartbeat then proves the key.
+    /// Its place is the lock. Each heartbeat then proves the key.
     holds: bool,
 }
 

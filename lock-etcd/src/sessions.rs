@@ -11,10 +11,10 @@ use tokio::task::AbortHandle;
 
 use crate::cluster::Cluster;
 use crate::heartbeat;
+use crate::key_numbers::KeyNumbers;
 use crate::keys::Layout;
 use crate::lease::Grant;
 use crate::session::{Member, Membership, Session};
-use crate::slots::Slots;
 use crate::watches::Watches;
 
 /// A client's sessions, and everything else that its claims share.
@@ -22,7 +22,7 @@ use crate::watches::Watches;
 pub(crate) struct Sessions {
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) layout: Layout,
-    pub(crate) slots: Arc<Slots>,
+    pub(crate) numbers: Arc<KeyNumbers>,
     pub(crate) watches: Watches,
     pub(crate) random: Random,
     /// The process that opened the sessions.
@@ -34,7 +34,7 @@ pub(crate) struct Sessions {
     unanswered: Mutex<HashMap<i64, Grant>>,
 }
 
-/// How long a client that is dropped may take to revoke its leases.
+/// The time that a client that is dropped may take to revoke its leases.
 const LAST_REQUESTS: Duration = Duration::from_secs(1);
 
 impl Sessions {
@@ -43,7 +43,7 @@ impl Sessions {
         Sessions {
             cluster,
             layout,
-            slots: Arc::default(),
+            numbers: Arc::default(),
             watches,
             random,
             process,

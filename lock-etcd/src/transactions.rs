@@ -8,13 +8,13 @@ use lock_core::Result;
 use crate::answers::{Answers, StoredKey, Window};
 use crate::keys::{Own, Queue};
 
-/// How many places of our clients a transaction reads: the own one, the one before it, and enough to see whether that
-/// one is the first.
+/// The number of places of our clients that a transaction reads: the own one, the one before it, and enough to see
+/// whether that one is the first.
 const WINDOW: i64 = 4;
-/// How many other keys (of foreign clients and of deeper names) a transaction reads. If there are more, a separate
-/// search reads them.
+/// The number of other keys (of foreign clients and of deeper names) that a transaction reads. If there are more, a
+/// separate search reads them.
 const PASSING: i64 = 32;
-/// How many keys one request proves, or moves. A server accepts 128 operations at most.
+/// The number of keys that one request proves, or moves. A server accepts 128 operations at most.
 pub(crate) const BATCH: usize = 64;
 
 /// The metadata of a key of ours: its revisions and its lease.
@@ -78,7 +78,7 @@ pub(crate) fn enter_if_free(own: &Own, lease: i64, known: Others) -> Txn {
     Txn::new().when(absent).and_then(taken).or_else(who_is_there(own, lease))
 }
 
-/// How many other keys begin like a queue's places.
+/// The number of other keys that begin like a queue's places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Others {
     /// Few enough that a transaction can read them all.

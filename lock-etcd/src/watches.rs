@@ -43,7 +43,7 @@ pub(crate) struct Entry {
     pub(crate) kind: Kind,
     /// Notified of events.
     pub(crate) wake: Arc<Notify>,
-    /// Whether the server was asked for the watch.
+    /// The server was asked for the watch.
     pub(crate) watched: bool,
     /// Receives the outcome once the server has made the watch.
     pub(crate) made: Option<oneshot::Sender<Result<(), WatchError>>>,

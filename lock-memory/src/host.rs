@@ -41,7 +41,7 @@ struct Client<S: Server> {
     cut: Cut,
 }
 
-/// Whether messages get lost. Cheap to clone; all clones are one.
+/// A cut that loses messages. Cheap to clone; all clones are one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cut(Arc<AtomicBool>);
 
@@ -114,7 +114,7 @@ impl<S: Server> Host<S> {
         self.tell_gap(|cut| !cut.is_cut() && !self.cut.is_cut());
     }
 
-    /// Tells the clients behind `cut` that messages may have been lost.
+    /// Notifies the clients behind `cut` that messages may have been lost.
     pub(crate) fn tell_gap(&self, behind: impl Fn(&Cut) -> bool) {
         let inboxes: Vec<_> =
             self.state().clients.values().filter(|c| behind(&c.cut)).map(|c| c.inbox.clone()).collect();

@@ -16,7 +16,7 @@ use lock_core::toolkit::{Call, Hub, Prefix, Subscription, Watchers};
 use lock_core::{Clock, Effect, Error, Info, Name, Result};
 
 use crate::server::Key;
-use crate::server::lease::{Answer, LeaseServer, Request as Ask, TOKEN_MEMORY, Told};
+use crate::server::lease::{Answer, LeaseServer, Notification, Request as Ask, TOKEN_MEMORY};
 use crate::time::ServerTime;
 use crate::wire::{Connection, Pushed, Wire, unexpected};
 use crate::{LONGEST_TTL, SHORTEST_TTL};
@@ -37,9 +37,9 @@ struct Link {
     hub: Hub,
     /// Holders that are notified of a revoke, by their owner.
     holders: Watchers,
-    /// Whether the server was asked to tell of revokes. After a gap it may have forgotten that, so it is asked again.
+    /// The server was asked to announce revokes. After a gap it may have forgotten that, so it is asked again.
     asked_to_watch: AtomicBool,
-    /// Whether the server has confirmed that it tells of revokes.
+    /// The server has confirmed that it announces revokes.
     watches: AtomicBool,
     /// The serial of the last `Listen`.
     serial: AtomicU64,
@@ -70,11 +70,11 @@ impl LeaseDriver {
     }
 }
 
-fn take(link: &Weak<Link>, pushed: Pushed<Told>) {
+fn take(link: &Weak<Link>, pushed: Pushed<Notification>) {
     let Some(link) = link.upgrade() else { return };
     match pushed {
-        Pushed::Push(Told::Released(key)) => link.wake(&key),
-        Pushed::Push(Told::Revoked(owner)) => link.holders.wake(owner),
+        Pushed::Push(Notification::Released(key)) => link.wake(&key),
+        Pushed::Push(Notification::Revoked(owner)) => link.holders.wake(owner),
         Pushed::Gap => link.listen_again(),
     }
 }

@@ -139,7 +139,7 @@ struct QueueClaim {
     membership: Option<Membership>,
     /// The serial of the last attempt.
     serial: u64,
-    /// Whether an attempt in this session was not answered: it may still arrive.
+    /// An attempt in this session was not answered: it may still arrive.
     unanswered: bool,
     held: Option<Held>,
 }
@@ -153,7 +153,7 @@ struct Held {
     /// The number of the last heartbeat that was sent before the latest news of this lock: its answer may not include
     /// them. Heartbeats are numbered, because two events may have the same time of a clock.
     news: u64,
-    /// Whether the latest news were a change, and not the grant.
+    /// The latest news were a change, and not the grant.
     invalidated: bool,
 }
 
@@ -186,7 +186,7 @@ impl Claim for QueueClaim {
         self.invalidate();
     }
 
-    /// The server tells the owner of every place that is gone.
+    /// The server notifies the owner of every place that is gone.
     async fn watch(&mut self) -> Result<Watched> {
         Ok(Watched::SinceTheGrant)
     }

@@ -17,13 +17,14 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use crate::SHORTEST_TTL;
 use crate::server::Key;
-use crate::server::register::{Answer, KEPT, RegisterServer, Request as Ask, Told};
+use crate::server::register::{Answer, KEPT, Notification, RegisterServer, Request as Ask};
 use crate::time::ServerTime;
 use crate::wire::{Pushed, Reply, Wire, unexpected};
 
 /// The longest ttl: half of the time for which values are kept.
 const LONGEST_TTL: Duration = Duration::from_secs(KEPT.as_secs() / 2);
-/// How far the clock may be set back without a token falling. A value is removed when its stamp is older than twice that.
+/// The time by which the clock may be set back without a token falling. A value is removed when its stamp is older than
+/// twice that.
 const CLOCK_STEP: Duration = Duration::from_secs(KEPT.as_secs() / 2);
 
 /// The server's time, as answers to other questions report it to a client.
@@ -172,7 +173,7 @@ struct Writes {
     serial: AtomicU64,
 }
 
-type Inbox = UnboundedSender<Pushed<Told>>;
+type Inbox = UnboundedSender<Pushed<Notification>>;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Topic {
@@ -209,7 +210,7 @@ impl std::fmt::Debug for Writes {
 #[async_trait]
 impl Source for Writes {
     type Topic = Topic;
-    type Connection = UnboundedReceiver<Pushed<Told>>;
+    type Connection = UnboundedReceiver<Pushed<Notification>>;
 
     fn audience(topic: &Topic) -> Audience<'_> {
         match topic {
@@ -218,7 +219,7 @@ impl Source for Writes {
         }
     }
 
-    async fn open(&self) -> Result<UnboundedReceiver<Pushed<Told>>, SourceError> {
+    async fn open(&self) -> Result<UnboundedReceiver<Pushed<Notification>>, SourceError> {
         let (inbox, pushed) = mpsc::unbounded_channel();
         *self.inbox.lock().unwrap_or_else(PoisonError::into_inner) = Some(inbox);
         Ok(pushed)
@@ -226,7 +227,7 @@ impl Source for Writes {
 
     async fn subscribe(
         &self,
-        _: &mut UnboundedReceiver<Pushed<Told>>,
+        _: &mut UnboundedReceiver<Pushed<Notification>>,
         topics: &[Topic],
     ) -> Result<Missed, SourceError> {
         for topic in topics {
@@ -243,7 +244,7 @@ impl Source for Writes {
 
     async fn unsubscribe(
         &self,
-        _: &mut UnboundedReceiver<Pushed<Told>>,
+        _: &mut UnboundedReceiver<Pushed<Notification>>,
         topics: &[Topic],
     ) -> Result<(), SourceError> {
         let serial = self.serial.load(Ordering::SeqCst);
@@ -255,12 +256,15 @@ impl Source for Writes {
         Ok(())
     }
 
-    async fn next(&self, pushed: &mut UnboundedReceiver<Pushed<Told>>) -> Result<Notice, SourceError> {
+    async fn next(
+        &self,
+        pushed: &mut UnboundedReceiver<Pushed<Notification>>,
+    ) -> Result<Notice, SourceError> {
         let broken = || SourceError::Broken("messages of the server may have been lost".to_owned());
         match pushed.recv().await.ok_or_else(broken)? {
             Pushed::Gap => Err(broken()),
-            Pushed::Push(Told::Published(owner)) => Ok(Notice::Revoked(owner.to_string())),
-            Pushed::Push(Told::Written(key, value)) => {
+            Pushed::Push(Notification::Published(owner)) => Ok(Notice::Revoked(owner.to_string())),
+            Pushed::Push(Notification::Written(key, value)) => {
                 // The server knows our keys from us, so they begin with our prefix.
                 let name = self.prefix.strip(&key).and_then(|name| Name::new(name).ok());
                 Ok(name.map_or(Notice::Other, |name| Row::notice(&name, &value)))

@@ -39,7 +39,7 @@ pub(crate) struct Session {
     proven: Notify,
     /// The claims that belong to it.
     members: Mutex<BTreeSet<Claimed>>,
-    /// How many heartbeats were sent.
+    /// The number of heartbeats that were sent.
     sent: AtomicU64,
     /// Notified when a claim needs a proof now.
     wanted: Notify,
@@ -52,7 +52,7 @@ pub(crate) struct Proof {
     pub(crate) asked: Instant,
     /// The number of that heartbeat; zero if there was none yet.
     pub(crate) number: u64,
-    /// What the session has.
+    /// The places of the session.
     pub(crate) has: Arc<BTreeMap<Claimed, Standing>>,
     /// The state of the session.
     pub(crate) state: State,

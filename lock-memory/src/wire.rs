@@ -56,7 +56,7 @@ pub enum Pushed<P> {
 pub(crate) struct Connection<S: Server> {
     wire: Arc<dyn Wire<S>>,
     clock: Clock,
-    /// What the answers have told about the server's clock; nothing before the first one.
+    /// The estimate of the server's clock by its answers; `None` before the first one.
     heard: Mutex<Option<toolkit::ServerClock>>,
 }
 

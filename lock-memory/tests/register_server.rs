@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use common::{A, B, NOW, SECOND};
 use lock_memory::ServerTime;
-use lock_memory::server::register::{Answer, KEPT, RegisterServer, Request, Told};
+use lock_memory::server::register::{Answer, KEPT, Notification, RegisterServer, Request};
 use lock_memory::server::{ClientId, Key, Server};
 
 fn put(key: &str, expected: Option<u64>, value: &[u8]) -> Request {
@@ -69,7 +69,7 @@ fn a_reset_server_refuses_requests_of_its_predecessor() {
     assert!(matches!(ask(&mut server, NOW + SECOND, put("n", Some(before), b"a")), Answer::Refused));
 }
 
-fn told(server: &mut RegisterServer, request: Request) -> Vec<(ClientId, Told)> {
+fn told(server: &mut RegisterServer, request: Request) -> Vec<(ClientId, Notification)> {
     server.handle(NOW, A, request).pushes
 }
 
@@ -80,7 +80,7 @@ fn watchers_are_notified_of_writes_until_they_unsubscribe() {
     let revision = written(&mut server, NOW, None, b"a");
     let value: Arc<[u8]> = b"b".as_slice().into();
     let pushes = told(&mut server, put("n", Some(revision), b"b"));
-    assert_eq!(pushes, [(B, Told::Written(Key::from("n"), value))]);
+    assert_eq!(pushes, [(B, Notification::Written(Key::from("n"), value))]);
     assert_eq!(told(&mut server, put("other", None, b"a")), []);
     server.handle(NOW, B, unwatch(1));
     assert_eq!(server.kept(NOW), 1, "a late word of an earlier watch");
@@ -96,7 +96,7 @@ fn what_is_published_comes_to_subscribers() {
     assert_eq!(told(&mut server, publish()), []);
     server.handle(NOW, B, Request::Subscribe);
     server.handle(NOW, B, watch(1));
-    assert_eq!(told(&mut server, publish()), [(B, Told::Published("an owner".into()))]);
+    assert_eq!(told(&mut server, publish()), [(B, Notification::Published("an owner".into()))]);
     server.hang_up(B);
     assert_eq!((told(&mut server, publish()), server.kept(NOW)), (vec![], 0));
 }

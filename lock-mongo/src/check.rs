@@ -53,7 +53,7 @@ async fn reachable(server: &Server, call: &Call) -> Finding {
 async fn rights(server: &Server, call: &Call, name: &Name) -> Finding {
     let me = statements::bytes(&[]);
     let attempt = doc! {
-        "findAndModify": &server.place.collection,
+        "findAndModify": &server.namespace.collection,
         "query": { "_id": server.key(name) },
         "update": statements::attempt(&me, "", 0, DateTime::from_millis(0)),
         "upsert": true,

@@ -32,9 +32,9 @@ pub(crate) struct MongoClaim {
 /// The client's knowledge of the waiters' mark in the document.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
-    /// Whether this claim waits.
+    /// This claim waits.
     waits: bool,
-    /// Whether a fresh mark was there when the document was last read or written.
+    /// A fresh mark was there when the document was last read or written.
     is_fresh: bool,
 }
 

@@ -30,7 +30,7 @@ struct Numbered {
     session: ClientSession,
 }
 
-/// How many requests in a row may stay unanswered before the claim takes another session.
+/// The number of requests in a row that may stay unanswered before the claim takes another session.
 const TOLERATED: u32 = 2;
 
 /// The session while one request borrows it.

@@ -12,7 +12,8 @@ use lock_core::Clock;
 use mongodb::Client;
 use tokio::runtime::Handle;
 
-/// How long the last handle is kept. A runtime that still runs after this time is not about to end with the client.
+/// The time for which the last handle is kept. A runtime that still runs after this time is not about to end with the
+/// client.
 const DELAY: Duration = Duration::from_millis(100);
 
 /// Keeps the last handle of a `mongodb::Client` for [`DELAY`] when it is dropped itself.

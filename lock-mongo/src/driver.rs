@@ -29,8 +29,8 @@ impl MongoDriver {
         let CommonParameters { opening, prefix, .. } = mongo.common.clone();
         let (clock, patience) = (context.clock.clone(), context.patience);
         let call = &Call::begin(&clock, patience);
-        let (options, place) = mongo.resolve(&clock, patience).await?;
-        let server = Server::new(options, place, prefix, address, context)?;
+        let (options, namespace) = mongo.resolve(&clock, patience).await?;
+        let server = Server::new(options, namespace, prefix, address, context)?;
         if opening == Opening::Waits {
             server.prepare(call).await?;
         }
@@ -94,7 +94,10 @@ impl Driver for MongoDriver {
             IndexState::Present => Ok(String::new()),
             IndexState::Missing => {
                 schema::make(&self.0, call).await?;
-                Ok(format!("created the index of {}.{}", self.0.place.database, self.0.place.collection))
+                Ok(format!(
+                    "created the index of {}.{}",
+                    self.0.namespace.database, self.0.namespace.collection
+                ))
             }
         }
     }

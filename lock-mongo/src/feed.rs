@@ -20,7 +20,7 @@ use crate::profile::Profile;
 use crate::server::Current;
 use crate::statements::{HEARD, NEVER};
 
-/// How long the server waits for an event before it answers that there is none.
+/// The time for which the server waits for an event before it answers that there is none.
 const MAX_AWAIT_TIME: Duration = Duration::from_secs(1);
 
 /// The only topic. The stream is of all locks that may have become free, not only of those that claims listen to: the

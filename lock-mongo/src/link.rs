@@ -24,9 +24,9 @@ pub(crate) struct Link {
     _delayed_drop: DelayedDrop,
 }
 
-/// The place of the locks: database and collection.
+/// The namespace of the locks: database and collection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Namespace {
     pub(crate) database: String,
     pub(crate) collection: String,
 }
@@ -44,7 +44,7 @@ impl Link {
     /// Creates a link. Sends nothing yet.
     pub(crate) fn open(
         options: &ClientOptions,
-        place: &Place,
+        namespace: &Namespace,
         profile: &Arc<Profile>,
         clock: &Clock,
     ) -> Result<Link> {
@@ -54,8 +54,8 @@ impl Link {
         options.sdam_event_handler =
             Some(Primary::event_handler(primary.clone(), profile.clone(), clock.clone(), others));
         let client = Client::with_options(options).map_err(errors::request_error)?;
-        let database = client.database(&place.database);
-        let locks = database.collection(&place.collection);
+        let database = client.database(&namespace.database);
+        let locks = database.collection(&namespace.collection);
         let _delayed_drop = DelayedDrop::of(client.clone(), clock.clone());
         Ok(Link { client, database, locks, primary, _delayed_drop })
     }

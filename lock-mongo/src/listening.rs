@@ -7,9 +7,9 @@ use lock_core::toolkit::{QueuePosition, Subscription};
 #[derive(Debug, Default)]
 pub(crate) struct Listening {
     subscription: Option<Subscription>,
-    /// Whether it was woken since its last attempt.
+    /// It was woken since its last attempt.
     was_woken: bool,
-    /// How many releases it heard before the grant.
+    /// The number of releases that it heard before the grant.
     heard: u32,
 }
 

@@ -7,7 +7,7 @@ use lock_core::Info;
 use lock_core::driver::{Fencing, Lease, Lists, Takeovers, Wakes};
 use lock_core::toolkit::Prefix;
 
-use crate::link::Place;
+use crate::link::Namespace;
 use crate::statements::KEPT;
 
 /// The kind of server that answers.
@@ -29,7 +29,7 @@ pub(crate) struct Profile {
 #[derive(Debug)]
 struct State {
     kind: Option<Kind>,
-    /// Whether the server refuses change streams to this user.
+    /// The server refuses change streams to this user.
     streams_refused: bool,
     /// The identifier of the primary's process: each start of a server has another one.
     process: Option<String>,
@@ -44,8 +44,8 @@ const CLOCK: &str = "the wall clock of the primary (of the standalone server). T
     agree within 1 % (chrony: maxslewrate 5000 at most)";
 
 impl Profile {
-    pub(crate) fn new(address: String, place: &Place, prefix: &Prefix) -> Profile {
-        let Place { database, collection } = place;
+    pub(crate) fn new(address: String, namespace: &Namespace, prefix: &Prefix) -> Profile {
+        let Namespace { database, collection } = namespace;
         let info = Arc::new(describe(address, None, false));
         Profile {
             state: RwLock::new(State { kind: None, streams_refused: false, process: None, info }),
@@ -129,8 +129,8 @@ mod tests {
 
     #[test]
     fn info_follows_what_answers() {
-        let place = Place { database: "app".into(), collection: "c".into() };
-        let profile = Profile::new("h:1".into(), &place, &Prefix::new("p:").unwrap());
+        let namespace = Namespace { database: "app".into(), collection: "c".into() };
+        let profile = Profile::new("h:1".into(), &namespace, &Prefix::new("p:").unwrap());
         profile.learn(Kind::Standalone);
         assert_eq!(profile.get().wakes, Wakes::Polled);
         assert!(matches!(profile.get().fencing, Fencing::WhileDataIsKept { .. }));

@@ -62,8 +62,8 @@ impl Renews for Server {
     }
 }
 
-/// How long the server may work on the leases of many locks. A transaction of a user that is open on one of the documents
-/// would otherwise delay all of them.
+/// The time for which the server may work on the leases of many locks. A transaction of a user that is open on one of
+/// the documents would otherwise delay all of them.
 const LONGEST: Duration = Duration::from_secs(1);
 
 fn renew_many(collection: &str, held: &[HeldKey], ttl: i64, limit: Duration) -> Document {

@@ -13,7 +13,7 @@ use mongodb::bson::doc;
 use mongodb::options::IndexOptions;
 
 use crate::errors;
-use crate::link::Place;
+use crate::link::Namespace;
 use crate::server::Server;
 
 /// The version of the documents that this crate reads and writes.
@@ -82,12 +82,12 @@ pub(crate) async fn make(server: &Server, call: &Call) -> Result<()> {
 }
 
 /// Returns what `make` does as a statement for administrators.
-pub(crate) fn in_words(place: &Place) -> String {
+pub(crate) fn in_words(namespace: &Namespace) -> String {
     format!(
         "// created by the first client that opens it; in mongosh, in the database {}:\n\
          db.getCollection({:?}).createIndex({{ forget: 1 }}, {{ name: {:?}, expireAfterSeconds: 0 }});",
-        place.database,
-        place.collection,
+        namespace.database,
+        namespace.collection,
         name()
     )
 }

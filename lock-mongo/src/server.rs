@@ -12,7 +12,7 @@ use mongodb::options::{ClientOptions, FindOneAndUpdateOptions, ReturnDocument};
 
 use crate::claim_session::ClaimSession;
 use crate::errors::{self, is_duplicate, was_not_sent_to_standalone};
-use crate::link::{Hello, Link, Place, bounded, majority, one_node_in_command, primary_only};
+use crate::link::{Hello, Link, Namespace, bounded, majority, one_node_in_command, primary_only};
 use crate::primary::{self, Term};
 use crate::profile::{Kind, Profile};
 use crate::record::Record;
@@ -24,7 +24,7 @@ use crate::wakes::Wakes;
 #[derive(Debug)]
 pub(crate) struct Server {
     options: ClientOptions,
-    pub(crate) place: Place,
+    pub(crate) namespace: Namespace,
     pub(crate) prefix: Prefix,
     pub(crate) clock: Clock,
     pub(crate) random: Random,
@@ -45,9 +45,9 @@ pub(crate) struct Current(Arc<Mutex<Arc<Link>>>);
 pub(crate) struct Write {
     pub(crate) filter: Document,
     pub(crate) pipeline: Vec<Document>,
-    /// Whether a missing document is created.
+    /// The choice to create a missing document.
     pub(crate) if_missing: IfMissing,
-    /// Whether the answer is the document before the write or after it.
+    /// The document that is answered: before the write, or after it.
     pub(crate) answer: ReturnDocument,
 }
 
@@ -72,20 +72,20 @@ impl Current {
 impl Server {
     pub(crate) fn new(
         options: ClientOptions,
-        place: Place,
+        namespace: Namespace,
         prefix: Prefix,
         address: String,
         context: Context,
     ) -> Result<Server> {
         let options = bounded(options, context.patience);
-        let profile = Arc::new(Profile::new(address, &place, &prefix));
-        let link = Link::open(&options, &place, &profile, &context.clock)?;
+        let profile = Arc::new(Profile::new(address, &namespace, &prefix));
+        let link = Link::open(&options, &namespace, &profile, &context.clock)?;
         let current = Current(Arc::new(Mutex::new(Arc::new(link))));
         let wakes = Wakes::new(current.clone(), profile.clone(), prefix.clone(), context.clone());
         let Context { clock, random, .. } = context;
         Ok(Server {
             options,
-            place,
+            namespace,
             prefix,
             clock,
             random,
@@ -312,7 +312,7 @@ impl Server {
         let mut current = self.current.lock();
         if Arc::ptr_eq(&current, link) {
             // These options have opened a link before, so no error is expected.
-            if let Ok(fresh) = Link::open(&self.options, &self.place, &self.profile, &self.clock) {
+            if let Ok(fresh) = Link::open(&self.options, &self.namespace, &self.profile, &self.clock) {
                 *current = Arc::new(fresh);
             }
         }

@@ -9,7 +9,7 @@ use mongodb::options::{ClientOptions, ConnectionString, HostInfo, ServerAddress}
 
 use crate::driver::MongoDriver;
 use crate::errors;
-use crate::link::Place;
+use crate::link::Namespace;
 use crate::{schema, tls, url};
 
 /// A replica set or a standalone server, how to reach it, and where in it the locks are.
@@ -26,7 +26,7 @@ use crate::{schema, tls, url};
 #[derive(Clone)]
 pub struct Mongo {
     reach: Reach,
-    place: Place,
+    namespace: Namespace,
     pub(crate) common: CommonParameters,
 }
 
@@ -61,7 +61,7 @@ impl Mongo {
     pub fn from_url(url: &str) -> Result<Mongo> {
         let (mut ours, mut connection) = url::parse(url, &OURS)?;
         tls::take_certificates(&mut ours, &mut connection)?;
-        let place = Place {
+        let namespace = Namespace {
             database: connection.default_database.clone().unwrap_or_else(|| DATABASE.to_owned()),
             collection: ours.take("collection").map_or(Ok(COLLECTION.to_owned()), |name| {
                 collection_name(&name).map_err(|e| match ours.has_a_secret() {
@@ -70,7 +70,7 @@ impl Mongo {
                 })
             })?,
         };
-        let mongo = Mongo { reach: Reach::Url(Box::new(connection)), place, common: ours.take_common()? };
+        let mongo = Mongo { reach: Reach::Url(Box::new(connection)), namespace, common: ours.take_common()? };
         ours.finish(&OURS.join(", "))?;
         Ok(mongo)
     }
@@ -94,7 +94,7 @@ impl Mongo {
         if name.is_empty() || name.len() > 63 || name.contains(['/', '\\', '.', ' ', '"', '$', '\0']) {
             return Err(Error::invalid(format!("{name:?} can't be a database's name")));
         }
-        self.place.database = name.to_owned();
+        self.namespace.database = name.to_owned();
         Ok(self)
     }
 
@@ -104,7 +104,7 @@ impl Mongo {
     ///
     /// `Invalid` for a name that MongoDB doesn't accept.
     pub fn collection(mut self, name: &str) -> Result<Mongo> {
-        self.place.collection = collection_name(name)?;
+        self.namespace.collection = collection_name(name)?;
         Ok(self)
     }
 
@@ -121,7 +121,7 @@ impl Mongo {
     ///
     /// Does no I/O.
     pub fn schema(&self) -> String {
-        schema::in_words(&self.place)
+        schema::in_words(&self.namespace)
     }
 
     /// Opens a client.
@@ -157,11 +157,15 @@ impl Mongo {
             },
             Reach::Options(options) => hosts(&options.hosts),
         };
-        format!("{server}/{}", self.place.database)
+        format!("{server}/{}", self.namespace.database)
     }
 
     /// Returns the options for the `mongodb` crate. Resolves the names in a `mongodb+srv://` URL.
-    pub(crate) async fn resolve(self, clock: &Clock, patience: Duration) -> Result<(ClientOptions, Place)> {
+    pub(crate) async fn resolve(
+        self,
+        clock: &Clock,
+        patience: Duration,
+    ) -> Result<(ClientOptions, Namespace)> {
         let options = match self.reach {
             Reach::Options(options) => *options,
             Reach::Url(url) => {
@@ -171,7 +175,7 @@ impl Mongo {
                 .await?
             }
         };
-        Ok((options, self.place))
+        Ok((options, self.namespace))
     }
 }
 
@@ -184,7 +188,7 @@ impl From<ClientOptions> for Mongo {
         let database = options.default_database.clone().unwrap_or_else(|| DATABASE.to_owned());
         Mongo {
             reach: Reach::Options(Box::new(options)),
-            place: Place { database, collection: COLLECTION.to_owned() },
+            namespace: Namespace { database, collection: COLLECTION.to_owned() },
             common: CommonParameters::default(),
         }
     }
@@ -195,7 +199,7 @@ impl std::fmt::Debug for Mongo {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Mongo")
             .field("server", &self.address())
-            .field("collection", &self.place.collection)
+            .field("collection", &self.namespace.collection)
             .field("common", &self.common)
             .finish_non_exhaustive()
     }
@@ -221,7 +225,7 @@ mod tests {
         let url = "mongodb://deploy:s%40crt@a:7000,b/app?replicaSet=rs0&prefix=p%3A&patience=250ms&lazy=true&collection=c";
         let mongo = Mongo::from_url(url).unwrap();
         assert_eq!(mongo.address(), "a:7000,b:27017/app");
-        assert_eq!(mongo.place, Place { database: "app".into(), collection: "c".into() });
+        assert_eq!(mongo.namespace, Namespace { database: "app".into(), collection: "c".into() });
         let mut expected = CommonParameters::default();
         expected.prefix = Prefix::new("p:").unwrap();
         expected.patience = Some(Duration::from_millis(250));
@@ -230,7 +234,7 @@ mod tests {
         let Reach::Url(theirs) = &mongo.reach else { panic!() };
         assert_eq!(theirs.replica_set.as_deref(), Some("rs0"));
         let plain = Mongo::from_url("mongodb://h?retryWrites=true&w=majority").unwrap();
-        assert_eq!(plain.place, Place { database: DATABASE.into(), collection: COLLECTION.into() });
+        assert_eq!(plain.namespace, Namespace { database: DATABASE.into(), collection: COLLECTION.into() });
     }
 
     #[test]
@@ -286,8 +290,8 @@ mod tests {
         assert_eq!(mongo.address(), "h:1/app");
         assert!(mongo.clone().database("a.b").is_err());
         assert_eq!(
-            mongo.database("b").unwrap().place,
-            Place { database: "b".into(), collection: "c".into() }
+            mongo.database("b").unwrap().namespace,
+            Namespace { database: "b".into(), collection: "c".into() }
         );
     }
 }

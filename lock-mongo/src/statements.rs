@@ -10,10 +10,11 @@
 use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Bson, DateTime, Document, doc};
 
-/// How long a token is kept after the time that it stands for, in milliseconds.
+/// The time for which a token is kept after the time that it stands for, in milliseconds.
 pub(crate) const KEPT: i64 = 24 * 3600 * 1000;
 
-/// How long a waiter's mark counts, in milliseconds. A waiter does not remove its mark, because others may wait too.
+/// The time for which a waiter's mark counts, in milliseconds. A waiter does not remove its mark, because others may
+/// wait too.
 const MARK: i64 = 30_000;
 /// A mark that has less time left than this is written again, in milliseconds.
 pub(crate) const FRESH: i64 = MARK / 2;

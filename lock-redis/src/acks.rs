@@ -23,7 +23,7 @@ pub(crate) struct AcknowledgedCalls {
     connection: MultiplexedConnection,
     clock: Clock,
     wanted: NonZeroU8,
-    /// How many replicas were attached when the connection was opened, if the server told.
+    /// The number of replicas that were attached when the connection was opened, if the server told.
     attached: Option<u32>,
     queue: Batcher<Queued>,
     /// Held while calls are sent, until it is known which replicas have what they wrote.
@@ -65,9 +65,9 @@ struct Pending {
     replicas: oneshot::Receiver<u32>,
 }
 
-/// Whether as many replicas as have to have what a request wrote.
+/// The result of a wait for replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kept {
+pub(crate) enum Acknowledged {
     Enough,
     By { replicas: u32, wanted: NonZeroU8 },
 }
@@ -82,22 +82,22 @@ impl Reply {
 impl Acknowledgement {
     /// Waits until enough replicas have it, or the time for that is over. That is measured here: the server may look at
     /// its own limits only ten times a second.
-    pub(crate) async fn kept(self) -> Kept {
-        let Some(Pending { clock, wanted, until, replicas }) = self.0 else { return Kept::Enough };
+    pub(crate) async fn kept(self) -> Acknowledged {
+        let Some(Pending { clock, wanted, until, replicas }) = self.0 else { return Acknowledged::Enough };
         let told = clock.timeout(until.since(clock.now()), replicas).await;
         // An error: the connection has failed, or the runtime has ended.
         match told.and_then(std::result::Result::ok).unwrap_or(0) {
-            enough if enough >= u32::from(wanted.get()) => Kept::Enough,
-            replicas => Kept::By { replicas, wanted },
+            enough if enough >= u32::from(wanted.get()) => Acknowledged::Enough,
+            replicas => Acknowledged::By { replicas, wanted },
         }
     }
 }
 
-impl fmt::Display for Kept {
+impl fmt::Display for Acknowledged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Kept::Enough => f.write_str("enough replicas have acknowledged it"),
-            Kept::By { replicas, wanted } => {
+            Acknowledged::Enough => f.write_str("enough replicas have acknowledged it"),
+            Acknowledged::By { replicas, wanted } => {
                 write!(f, "too few replicas have acknowledged it in time ({replicas}; ack={wanted})")
             }
         }

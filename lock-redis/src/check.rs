@@ -8,8 +8,8 @@ use lock_core::toolkit::Call;
 use lock_core::{Error, ErrorKind, Name, Owner, Random, Result};
 use redis::{Cmd, Value};
 
-use crate::acks::Kept;
-use crate::facts::Standing;
+use crate::acks::Acknowledged;
+use crate::facts::Fitness;
 use crate::feed::Topic;
 use crate::layout::Keys;
 use crate::link::Link;
@@ -145,18 +145,18 @@ async fn acknowledgements(
     let (keys, script) = (server.keys(name), &server.layout.scripts().try_rights);
     let kept = server.keep(link, call, script, try_rights(server, link, &keys)).await;
     let (level, words) = match kept {
-        Ok(kept @ Kept::Enough) => (Level::Good, kept.to_string()),
-        Ok(kept @ Kept::By { .. }) => (Level::Bad, format!("no lock can be taken: {kept}")),
+        Ok(kept @ Acknowledged::Enough) => (Level::Good, kept.to_string()),
+        Ok(kept @ Acknowledged::By { .. }) => (Level::Bad, format!("no lock can be taken: {kept}")),
         Err(e) => return Some(Finding::of_failure("acknowledgements", &e)),
     };
     Some(Finding::new("acknowledgements", level, words))
 }
 
-fn standing(subject: &'static str, standing: Standing) -> Finding {
+fn standing(subject: &'static str, standing: Fitness) -> Finding {
     match standing {
-        Standing::Good(words) => Finding::new(subject, Level::Good, words),
-        Standing::Limited(words) => Finding::new(subject, Level::Warning, words),
-        Standing::Unknown(words) => {
+        Fitness::Good(words) => Finding::new(subject, Level::Good, words),
+        Fitness::Limited(words) => Finding::new(subject, Level::Warning, words),
+        Fitness::Unknown(words) => {
             Finding::new(subject, Level::Unknown, format!("{words} (INFO and CONFIG GET would show it)"))
         }
     }

@@ -32,13 +32,13 @@ pub(crate) struct RedisClaim {
     listening: Option<Listening>,
     /// Until when another owner holds the lock, as last seen. Cleared at a wake-up.
     taken_until: Option<Instant>,
-    /// That owner may tell no waiter of its release.
-    untold: bool,
+    /// That owner may notify no waiter of its release.
+    without_notification: bool,
     /// Keeps the answer to a release that was sent and not answered yet.
     latch: Option<Box<[u8]>>,
     /// The answer to an attempt never came: the present holder may be this owner.
     maybe_held: bool,
-    /// Whether the owner had to wait for the lock.
+    /// The owner had to wait for the lock.
     has_waited: bool,
     /// An attempt is under way, or its caller does not wait for its answer any more.
     is_asked: bool,
@@ -48,7 +48,7 @@ pub(crate) struct RedisClaim {
 /// them are asked about.
 struct Written {
     keys: Keys,
-    /// How this owner is written down while it holds the lock.
+    /// The text of this owner in the lock's value while it holds the lock.
     value: String,
 }
 
@@ -60,7 +60,7 @@ impl RedisClaim {
             request,
             listening: None,
             taken_until: None,
-            untold: false,
+            without_notification: false,
             latch: None,
             maybe_held: false,
             has_waited: false,
@@ -87,7 +87,7 @@ impl RedisClaim {
         self.listening = None;
     }
 
-    /// Tells the waiters that listen at this other server of a release.
+    /// Notifies the waiters that listen at this other server of a release.
     pub(crate) fn tell_at(&self, server: &Server) {
         server.publish_in_background(&self.keys().releases(), server.layout.released());
     }

@@ -16,8 +16,8 @@ pub(crate) enum Delivery {
 const SHARDED_SINCE: u32 = 7;
 
 impl Delivery {
-    /// Returns how a server tells of releases, by what it says to every user. Clients of one lock have to agree, and so
-    /// have Redisson and this library: Redisson uses sharded channels on a cluster whose members have them.
+    /// Returns how a server announces releases, by what it says to every user. Clients of one lock have to agree, and
+    /// so have Redisson and this library: Redisson uses sharded channels on a cluster whose members have them.
     pub(crate) fn of(mode: Option<&str>, version: Option<&str>) -> Delivery {
         let major = version.and_then(|version| version.split('.').next()?.parse::<u32>().ok());
         match (mode, major) {

@@ -119,7 +119,7 @@ impl Driver for RedisDriver {
     }
 }
 
-/// How many keys one request of a list looks at. While the server does that, it does nothing else.
+/// The number of keys that one request of a list looks at. While the server does that, it does nothing else.
 const SCANNED: u64 = 1000;
 
 /// The answer to an inspection.

@@ -19,16 +19,16 @@ pub(crate) struct Facts {
     pub(crate) run: Option<String>,
     /// Each user may ask for it.
     pub(crate) role: Option<Role>,
-    /// How it tells waiters of releases. Each user may ask for it, too.
+    /// The way in which it notifies waiters of releases. Each user may ask for it, too.
     pub(crate) delivery: Delivery,
     pub(crate) membership: Membership,
     pub(crate) persistence: Option<Persistence>,
     pub(crate) eviction: Option<Eviction>,
-    /// How many replicas are attached.
+    /// The number of replicas that are attached.
     pub(crate) replicas: Option<u32>,
 }
 
-/// Whether a server is one of several that share the keys. Each user may ask for it.
+/// The membership of a server in a group that shares the keys. Each user may ask for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Membership {
     #[default]
@@ -219,27 +219,27 @@ impl std::fmt::Display for Version {
 
 /// The fitness of one property of the server for locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum Fitness {
     Good(String),
     Limited(String),
     Unknown(String),
 }
 
-impl Standing {
+impl Fitness {
     pub(crate) fn words(&self) -> &str {
-        let (Standing::Good(words) | Standing::Limited(words) | Standing::Unknown(words)) = self;
+        let (Fitness::Good(words) | Fitness::Limited(words) | Fitness::Unknown(words)) = self;
         words
     }
 }
 
 impl Facts {
     /// Returns what a crash of the server loses.
-    pub(crate) fn persistence(&self) -> Standing {
-        let limited = |words: String| Standing::Limited(words);
+    pub(crate) fn persistence(&self) -> Fitness {
+        let limited = |words: String| Fitness::Limited(words);
         match &self.persistence {
-            None => Standing::Unknown("whether the server keeps its data over a crash is unknown".into()),
+            None => Fitness::Unknown("whether the server keeps its data over a crash is unknown".into()),
             Some(Persistence::AppendOnly { fsync: Some(fsync) }) => match fsync.as_str() {
-                "always" => Standing::Good("every write is on disk before it is answered".into()),
+                "always" => Fitness::Good("every write is on disk before it is answered".into()),
                 "everysec" => limited(
                     "a crash of the machine loses the last second or two (appendfsync everysec)".into(),
                 ),
@@ -261,28 +261,28 @@ impl Facts {
     }
 
     /// Returns whether locks are evicted when the memory is full.
-    pub(crate) fn eviction(&self) -> Standing {
+    pub(crate) fn eviction(&self) -> Fitness {
         match &self.eviction {
-            None => Standing::Unknown("whether the server evicts keys is unknown".into()),
-            Some(Eviction { limit: 0, .. }) => Standing::Good("nothing is evicted (no maxmemory)".into()),
+            None => Fitness::Unknown("whether the server evicts keys is unknown".into()),
+            Some(Eviction { limit: 0, .. }) => Fitness::Good("nothing is evicted (no maxmemory)".into()),
             Some(Eviction { policy, .. }) if policy == "noeviction" => {
-                Standing::Good("nothing is evicted (maxmemory-policy noeviction)".into())
+                Fitness::Good("nothing is evicted (maxmemory-policy noeviction)".into())
             }
-            Some(Eviction { policy, .. }) => Standing::Limited(format!(
+            Some(Eviction { policy, .. }) => Fitness::Limited(format!(
                 "locks and tokens may be evicted when memory runs out (maxmemory-policy {policy})"
             )),
         }
     }
 
     /// Returns what a failover loses.
-    pub(crate) fn replication(&self) -> Standing {
+    pub(crate) fn replication(&self) -> Fitness {
         match (self.role, self.replicas) {
             (Some(Role::Replica), _) => {
-                Standing::Limited("the server is a replica, on which nothing is locked".into())
+                Fitness::Limited("the server is a replica, on which nothing is locked".into())
             }
-            (_, None) => Standing::Unknown("whether the server has replicas is unknown".into()),
-            (_, Some(0)) => Standing::Good("no replicas are attached".into()),
-            (_, Some(replicas)) => Standing::Limited(format!(
+            (_, None) => Fitness::Unknown("whether the server has replicas is unknown".into()),
+            (_, Some(0)) => Fitness::Good("no replicas are attached".into()),
+            (_, Some(replicas)) => Fitness::Limited(format!(
                 "replication is asynchronous: the promotion of a replica ({replicas} attached) loses what it has not \
                  yet received"
             )),
@@ -291,32 +291,32 @@ impl Facts {
 
     /// Returns what a failover loses where replicas stand ready for it, whether they are attached at present
     /// or not.
-    pub(crate) fn failover(&self) -> Standing {
+    pub(crate) fn failover(&self) -> Fitness {
         let attached = match self.replicas {
             Some(replicas) => format!("{replicas} attached"),
             None => "how many are attached is unknown".to_owned(),
         };
-        Standing::Limited(format!(
+        Fitness::Limited(format!(
             "replication is asynchronous: a failover loses what the promoted replica has not yet received, so that a \
              lock can be granted again ({attached})"
         ))
     }
 
     /// Returns what a failover loses where so many replicas have to acknowledge each grant.
-    pub(crate) fn failover_with(&self, acks: NonZeroU8) -> Standing {
+    pub(crate) fn failover_with(&self, acks: NonZeroU8) -> Fitness {
         let kept = format!(
             "replicas acknowledge each grant and each renewal before it counts (ack={acks}): a failover to one that has \
              loses none of them"
         );
         match self.replicas {
-            None => Standing::Unknown(format!("{kept}; how many others are attached is unknown")),
-            Some(attached) if attached > u32::from(acks.get()) => Standing::Limited(format!(
+            None => Fitness::Unknown(format!("{kept}; how many others are attached is unknown")),
+            Some(attached) if attached > u32::from(acks.get()) => Fitness::Limited(format!(
                 "{kept}; one to another of the {attached} attached replicas may, and a lock can be granted again"
             )),
             Some(attached) if attached < u32::from(acks.get()) => {
-                Standing::Limited(format!("{kept}; {attached} attached: no lock can be taken"))
+                Fitness::Limited(format!("{kept}; {attached} attached: no lock can be taken"))
             }
-            Some(attached) => Standing::Good(format!("{kept} ({attached} attached)")),
+            Some(attached) => Fitness::Good(format!("{kept} ({attached} attached)")),
         }
     }
 }
@@ -349,7 +349,7 @@ mod tests {
 
     #[test]
     fn only_always_loses_nothing() {
-        let good = |facts: Facts| matches!(facts.persistence(), Standing::Good(_));
+        let good = |facts: Facts| matches!(facts.persistence(), Fitness::Good(_));
         assert!(good(facts(&[], &[("appendfsync", "always")])));
         assert!(!good(facts(&[], &[("appendfsync", "everysec")])));
         assert!(!good(facts(&[], &[])));
@@ -361,15 +361,15 @@ mod tests {
     #[test]
     fn eviction_and_replicas_are_said() {
         let evicts = facts(&[("maxmemory:0", "maxmemory:100"), ("noeviction", "volatile-lru")], &[]);
-        assert!(matches!(evicts.eviction(), Standing::Limited(words) if words.contains("volatile-lru")));
-        assert!(matches!(facts(&[("maxmemory:0", "maxmemory:100")], &[]).eviction(), Standing::Good(_)));
+        assert!(matches!(evicts.eviction(), Fitness::Limited(words) if words.contains("volatile-lru")));
+        assert!(matches!(facts(&[("maxmemory:0", "maxmemory:100")], &[]).eviction(), Fitness::Good(_)));
         let copied = facts(&[("connected_slaves:0", "connected_slaves:2")], &[]);
-        assert!(matches!(copied.replication(), Standing::Limited(words) if words.contains("(2 attached)")));
+        assert!(matches!(copied.replication(), Fitness::Limited(words) if words.contains("(2 attached)")));
         let replica = Facts { role: Some(Role::Replica), ..facts(&[], &[]) };
-        assert!(matches!(replica.replication(), Standing::Limited(words) if words.contains("is a replica")));
+        assert!(matches!(replica.replication(), Fitness::Limited(words) if words.contains("is a replica")));
         for ready in [facts(&[], &[]), copied, Facts::default()] {
             let failover = ready.failover();
-            assert!(matches!(&failover, Standing::Limited(words) if words.contains("granted again")));
+            assert!(matches!(&failover, Fitness::Limited(words) if words.contains("granted again")));
         }
     }
 
@@ -400,7 +400,7 @@ mod tests {
         let facts = Facts::parse("", &HashMap::new());
         assert_eq!(facts, Facts::default());
         for standing in [facts.persistence(), facts.eviction(), facts.replication()] {
-            assert!(matches!(standing, Standing::Unknown(_)), "{standing:?}");
+            assert!(matches!(standing, Fitness::Unknown(_)), "{standing:?}");
         }
     }
 }

@@ -55,8 +55,8 @@ impl Topic {
         }
     }
 
-    /// Returns the channel, and how its messages come. `releases` is how the server tells of releases. Revokes are rare,
-    /// and their channel is that of many locks in many slots: each member passes them on to all others.
+    /// Returns the channel, and how its messages come. `releases` is how the server announces releases. Revokes are
+    /// rare, and their channel is that of many locks in many slots: each member passes them on to all others.
     fn delivered(&self, releases: Delivery) -> (Delivery, &[u8]) {
         match self {
             Topic::Releases { channel, .. } => (releases, channel),

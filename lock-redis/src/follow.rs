@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use crate::errors;
 use crate::facts::Role;
 use crate::finder::Finder;
-use crate::link::{Connector, Link, Site};
+use crate::link::{Connector, Link, ServerIdentity};
 use crate::pushes::Pushes;
 use crate::race::LOOK_AGAIN;
 use crate::sentinels::Switches;
@@ -33,10 +33,10 @@ pub(crate) struct Follower {
 
 /// The primary that a connection for wake-ups was opened to, and what tells of its successor.
 pub(crate) struct Followed {
-    site: Site,
+    site: ServerIdentity,
     /// The connection for requests that led there. If that is replaced, this does not keep it open.
     link: Weak<Link>,
-    newest: watch::Receiver<Option<Site>>,
+    newest: watch::Receiver<Option<ServerIdentity>>,
     switches: Option<Switches>,
 }
 

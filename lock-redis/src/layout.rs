@@ -149,14 +149,14 @@ impl Keys {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asker<'a> {
     pub(crate) request: &'a Request,
-    /// How its owner is written down while it holds the lock.
+    /// The text of its owner in the lock's value while it holds the lock.
     pub(crate) value: &'a str,
     pub(crate) keys: &'a Keys,
     /// The digits of its client.
     pub(crate) client: &'a str,
-    /// How the server tells of releases.
+    /// The way in which the server notifies waiters of releases.
     pub(crate) delivery: Delivery,
-    /// Whether its owner had to wait for the lock.
+    /// Its owner had to wait for the lock.
     pub(crate) has_waited: bool,
 }
 
@@ -286,7 +286,7 @@ impl Layout {
     }
 }
 
-/// Whether our own connection is among those that listen.
+/// The choice to count our own connection among those that listen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Listens {
     Also,
@@ -301,5 +301,5 @@ pub(crate) fn waiter(place: &[u8]) -> Entry {
     Seen { value, left: None, token: None, now: 0 }.into_entry()
 }
 
-/// How many digits a client has.
+/// The number of digits that a client has.
 pub(crate) const CLIENT_DIGITS: usize = 16;

@@ -29,17 +29,17 @@ use crate::profile::Profile;
 pub(crate) struct Connector {
     pub(crate) finder: Arc<Finder>,
     pub(crate) profile: Arc<Profile>,
-    /// How many replicas have to acknowledge each grant. `None`: none.
+    /// The number of replicas that have to acknowledge each grant. `None`: none.
     pub(crate) acks: Option<NonZeroU8>,
-    /// How long opening a connection may take.
+    /// The time that opening a connection may take.
     pub(crate) patience: Duration,
     /// Where the newest connection leads.
-    pub(crate) newest: watch::Sender<Option<Site>>,
+    pub(crate) newest: watch::Sender<Option<ServerIdentity>>,
 }
 
 /// A server, as far as one is distinguished from another that takes its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Site {
+pub(crate) struct ServerIdentity {
     pub(crate) address: String,
     run: Option<String>,
 }
@@ -74,7 +74,7 @@ pub(crate) struct Link {
     closed: Arc<AtomicBool>,
     server: Mutex<ServerClock>,
     pub(crate) facts: Facts,
-    pub(crate) site: Site,
+    pub(crate) site: ServerIdentity,
     /// Opens further connections to the same server.
     client: Client,
     /// Where replicas acknowledge what is written. `None`: they need not.
@@ -97,7 +97,7 @@ impl Link {
         };
         let (now, facts) = Facts::read(&mut connection).await?;
         let server = Mutex::new(ServerClock::new(now, clock.now()));
-        let site = Site { address: finder::address(client), run: facts.run.clone() };
+        let site = ServerIdentity { address: finder::address(client), run: facts.run.clone() };
         Ok(Link {
             calls: Calls::new(connection),
             closed,

@@ -9,7 +9,7 @@ use lock_core::toolkit::{Call, Prefix, Subscription};
 use lock_core::{Error, Instant, Label, Name, Owner, Result};
 use redis::{Cmd, Value};
 
-use crate::facts::Standing;
+use crate::facts::Fitness;
 use crate::feed::Topic;
 use crate::link::Link;
 use crate::scripts::unexpected;
@@ -203,7 +203,7 @@ impl Node {
     /// one that already votes under another address.
     fn fit(&self, link: &Link) -> Result<()> {
         match (link.facts.eviction(), link.facts.replication()) {
-            (Standing::Limited(why), _) | (_, Standing::Limited(why)) => {
+            (Fitness::Limited(why), _) | (_, Fitness::Limited(why)) => {
                 Err(Error::rejected(format!("it has no vote: {why}")))
             }
             _ => self.registry.register(link, &self.address),

@@ -8,7 +8,7 @@ use lock_core::Info;
 use lock_core::driver::{Fair, Fencing, Lease, Lists, Takeovers, Wakes};
 use lock_core::toolkit::CurrentInfo;
 
-use crate::facts::{Facts, Standing};
+use crate::facts::{Facts, Fitness};
 use crate::layout::Layout;
 use crate::servers::Servers;
 use crate::settings::Redis;
@@ -28,7 +28,7 @@ struct Promises {
     successor: Successor,
 }
 
-/// Whether another server may take the place of the one that is locked on.
+/// The server that may take the place of the one that is locked on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Successor {
     /// The client knows of none.
@@ -51,7 +51,7 @@ impl Successor {
 
 impl Promises {
     /// Returns what a failover loses.
-    fn loses(self, facts: &Facts) -> Standing {
+    fn loses(self, facts: &Facts) -> Fitness {
         match (self.acks, self.successor) {
             (Some(acks), _) if !facts.is_replica() => facts.failover_with(acks),
             (_, Successor::None) => facts.replication(),
@@ -60,8 +60,8 @@ impl Promises {
     }
 }
 
-/// How far the server's clock may fall back: the server forgets a token this long after the time that the token stands
-/// for. `scripts/mint.lua` has the same number in milliseconds.
+/// The time by which the server's clock may fall back: the server forgets a token this long after the time that the
+/// token stands for. `scripts/mint.lua` has the same number in milliseconds.
 pub(crate) const CLOCK_STEP: Duration = Duration::from_secs(3600);
 
 const MIN_TTL: Duration = Duration::from_millis(10);
@@ -92,7 +92,7 @@ impl Profile {
     }
 
     /// Returns what a failover loses.
-    pub(crate) fn loses(&self, facts: &Facts) -> Standing {
+    pub(crate) fn loses(&self, facts: &Facts) -> Fitness {
         self.promises.loses(facts)
     }
 

@@ -22,9 +22,9 @@ use crate::link::speaking;
 pub(crate) struct Pushes {
     requests: MultiplexedConnection,
     pushed: mpsc::UnboundedReceiver<PushInfo>,
-    /// How the server tells of releases.
+    /// The way in which the server notifies waiters of releases.
     pub(crate) delivery: Delivery,
-    /// How many answers to `SUNSUBSCRIBE` are still among what was pushed, by channel.
+    /// The number of answers to `SUNSUBSCRIBE` that are still among what was pushed, by channel.
     leaving: HashMap<Vec<u8>, usize>,
 }
 

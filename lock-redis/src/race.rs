@@ -11,7 +11,7 @@ use lock_core::toolkit::Call;
 /// the addresses of one host.
 const LONGEST_HEAD_START: Duration = Duration::from_millis(250);
 
-/// How long after a failure a way is tried again, while another one is silent: it may lead to the thing by now.
+/// The time from a failure until a way is tried again, while another one is silent: it may lead to the thing by now.
 pub(crate) const LOOK_AGAIN: Duration = LONGEST_HEAD_START;
 
 /// Tries these ways in this order and returns what the first that succeeds has led to. The next one begins when one has

@@ -13,7 +13,7 @@ use crate::value::Seen;
 
 /// The thread in our fields. Java's threads count from 1.
 const THREAD: &str = ":0";
-/// How many digits a uuid has between its dashes.
+/// The number of digits that a uuid has between its dashes.
 const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
 const UUID: usize = 36;
 
@@ -107,9 +107,9 @@ fn beside(what: &str, lock: &[u8]) -> Vec<u8> {
 /// A field of this library, with a label if there is one.
 struct Field<'a> {
     text: &'a str,
-    /// What names the owner.
+    /// The field that names the owner.
     field: &'a str,
-    /// What is between the field and the label: a space behind a holder, an exclamation mark after a revoke.
+    /// The character between the field and the label: a space behind a holder, an exclamation mark after a revoke.
     mark: Option<char>,
     label: Option<&'a str>,
 }

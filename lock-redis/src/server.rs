@@ -10,7 +10,7 @@ use lock_core::{Clock, Effect, Instant, Name, Owner, Random, Result};
 use redis::{Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
 use tokio::sync::watch;
 
-use crate::acks::{Acknowledgement, Kept, Reply};
+use crate::acks::{Acknowledged, Acknowledgement, Reply};
 use crate::calls::Way;
 use crate::errors;
 use crate::feed::{Channels, Topic};
@@ -155,7 +155,7 @@ impl Server {
         call: &Call,
         script: &Script,
         command: Cmd,
-    ) -> Result<Kept> {
+    ) -> Result<Acknowledged> {
         let reply = self.reply(link, call, script, &command, Waits::ForReplicas).await?;
         Ok(reply.acknowledgement.kept().await)
     }

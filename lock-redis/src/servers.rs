@@ -26,7 +26,8 @@ pub(crate) struct Watched {
     pub(crate) sentinels: Vec<ConnectionInfo>,
     /// The name of the primary in the sentinels' configuration.
     pub(crate) service: String,
-    /// How each of the servers is reached. Its address is a sentinel's, and is replaced by the one that they tell.
+    /// The settings of a connection to each of the servers. Its address is a sentinel's, and is replaced by the one
+    /// that they tell.
     pub(crate) primary: ConnectionInfo,
 }
 
@@ -218,8 +219,8 @@ pub(crate) fn without_tls() -> Error {
     Error::unsupported("this build of lock-redis can't do TLS: its feature `tls` is off")
 }
 
-/// How long a peer may be silent before its connection counts as dead. No call waits for this: a dead connection is to
-/// be noticed before a call needs it.
+/// The time for which a peer may be silent before its connection counts as dead. No call waits for this: a dead
+/// connection is to be noticed before a call needs it.
 const SILENCE: Duration = Duration::from_secs(10);
 
 /// Sets nodelay. Sets keepalive and a user timeout, unless the options have their own.

@@ -26,7 +26,7 @@ pub struct Redis {
     pub(crate) servers: Servers,
     pub(crate) common: CommonParameters,
     pub(crate) layout: Layout,
-    /// How many replicas have to acknowledge each grant and each renewal.
+    /// The number of replicas that have to acknowledge each grant and each renewal.
     pub(crate) acks: Option<NonZeroU8>,
 }
 

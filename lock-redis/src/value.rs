@@ -11,7 +11,7 @@ use std::time::Duration;
 use lock_core::driver::Entry;
 use lock_core::{FencingToken, Label, Owner, OwnerBytes};
 
-/// How many digits an owner has.
+/// The number of digits that an owner has.
 pub(crate) const OWNER_DIGITS: usize = 32;
 
 /// Returns the value while `owner` holds the lock.

@@ -24,7 +24,7 @@ pub struct Candidate<N> {
     quorum: Quorum<N>,
     request: Request,
     random: Random,
-    /// What the present try asks for.
+    /// The request of the present try.
     ask: Ask,
     tries: u64,
     /// Something of the present value may be left on a node, or arrive there late.
@@ -33,7 +33,7 @@ pub struct Candidate<N> {
     earlier_tries: Vec<(Instant, Ask)>,
     /// The lock's token, once it was granted.
     token: Option<FencingToken>,
-    /// How many tries in a row no candidate won.
+    /// The number of tries in a row that no candidate won.
     splits: u32,
     /// The order of the next try.
     order: Order,
@@ -41,7 +41,7 @@ pub struct Candidate<N> {
     deferred_to: Option<Vec<u8>>,
     /// Until when a vote of the last try may still be cast.
     votes_end: Instant,
-    /// What the nodes have answered to releases of the present hold.
+    /// The nodes' answers to releases of the present hold.
     release_answers: ReleaseAnswers,
     /// The nodes that have lost the present hold.
     absent: Absent,

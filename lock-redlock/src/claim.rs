@@ -37,7 +37,7 @@ enum Listening {
     Revokes(Vec<Subscription>),
 }
 
-/// How long a waiter that one node has notified of a release waits for a majority, and then for the others. A
+/// The time for which a waiter that one node has notified of a release waits for a majority, and then for the others. A
 /// node that has not notified it may still have the holder's lock. A try that comes too early gets a part of
 /// the votes, and keeps them from other waiters until it has given them back.
 const FOR_A_MAJORITY: Duration = Duration::from_millis(10);

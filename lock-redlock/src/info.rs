@@ -8,8 +8,8 @@ use lock_core::toolkit::HumanDuration;
 
 const MIN_TTL: Duration = Duration::from_millis(50);
 
-/// How far the nodes' clocks may fall back: a node forgets a token this long after the time that the token stands for.
-/// The scripts have the same number in milliseconds.
+/// The time by which the nodes' clocks may fall back: a node forgets a token this long after the time that the token
+/// stands for. The scripts have the same number in milliseconds.
 const CLOCK_STEP: Duration = Duration::from_secs(3600);
 
 const CLOCK: &str = "each node's wall clock. Two holders are possible, until the first one's next renewal, if clocks are \

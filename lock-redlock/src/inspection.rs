@@ -11,7 +11,7 @@ use lock_redis::node;
 use crate::node::{Ask, Held, Keys, Node};
 use crate::quorum::{Answer, Quorum};
 
-/// How long to wait for nodes that have not answered, if only the token is still unknown. A caller whose own wait is
+/// The time limit for nodes that have not answered, if only the token is still unknown. A caller whose own wait is
 /// over waits for 50 ms in all.
 const FOR_THE_TOKEN: Duration = Duration::from_millis(20);
 

@@ -66,7 +66,7 @@ pub struct Ask {
     pub value: std::sync::Arc<str>,
     /// The values of this owner's earlier tries. A node that still has one of them has no other owner's lock.
     pub earlier: std::sync::Arc<[std::sync::Arc<str>]>,
-    /// How long the lock is to be kept without a renewal.
+    /// The time for which the lock is to be kept without a renewal.
     pub ttl: Duration,
     /// The longest ttl that was asked for so far. The lock is kept for this long if an administrator removed its
     /// expiry.
@@ -103,14 +103,14 @@ pub enum Vote {
     Yes {
         /// The token on this node: higher than that of every earlier grant there.
         token: FencingToken,
-        /// How long the node keeps it.
+        /// The time for which the node keeps it.
         left: Duration,
     },
     /// Another owner holds it there.
     No(Held),
     /// The node may have forgotten locks. It has no vote until the longest ttl is over.
     SitsOut {
-        /// How long that lasts from now on.
+        /// The time until it has a vote again.
         left: Duration,
     },
     /// The node's other clients have agreed on another longest ttl.
@@ -125,7 +125,7 @@ pub enum Vote {
 pub struct Held {
     /// The value of the lock's key.
     pub value: Vec<u8>,
-    /// How long the lock is kept; `None` if it has no expiry.
+    /// The time for which the lock is kept; `None` if it has no expiry.
     pub left: Option<Duration>,
     /// The last token on this node.
     pub token: Option<i64>,
@@ -138,7 +138,7 @@ pub struct Held {
 pub enum Kept {
     /// The owner holds the lock on this node.
     Yes {
-        /// How long the node keeps it.
+        /// The time for which the node keeps it.
         left: Duration,
     },
     /// The node has no such lock.
@@ -154,7 +154,7 @@ pub enum Kept {
 pub enum Freed {
     /// The value held the lock on this node.
     Yes {
-        /// Whether the release was delivered to other clients; `None` if the node can't say.
+        /// The release was delivered to other clients; `None` if the node can't say.
         others: Option<bool>,
     },
     /// The value did not hold the lock on this node.

@@ -15,7 +15,7 @@ use crate::quorum::Quorum;
 /// clocks that have gone apart by so much since the last answer.
 const MARGIN: Duration = Duration::from_millis(20);
 
-/// How far the proposal follows a clock that is ahead of the others. A node takes no proposal that is more
+/// The time by which the proposal follows a clock that is ahead of the others. A node takes no proposal that is more
 /// than a second above its own clock, so a higher one would be the token of that one node.
 const REACH: Duration = Duration::from_millis(900);
 

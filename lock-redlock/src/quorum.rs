@@ -14,7 +14,7 @@ use crate::requests::Requests;
 pub struct Quorum<N> {
     nodes: Arc<[Arc<N>]>,
     clock: Clock,
-    /// How long one node may take for one answer.
+    /// The time that one node may take for one answer.
     patience: Duration,
 }
 

@@ -29,7 +29,7 @@ pub(crate) enum Tried {
 /// Why a try failed.
 #[derive(Debug, Default)]
 pub(crate) struct Failure {
-    /// How many nodes voted yes. They have been asked to forget the vote.
+    /// The number of nodes that voted yes. They have been asked to forget the vote.
     pub(crate) yes: usize,
     pub(crate) no: Vec<Held>,
     /// The nodes without a vote, and how long each still has none.
@@ -64,7 +64,7 @@ struct Round<'a, N> {
     ask: &'a Ask,
     ends: Instant,
     under_way: Requests<Event>,
-    /// How many nodes have not voted yet. `raising` counts the raises that are not answered yet.
+    /// The number of nodes that have not voted yet. `raising` counts the raises that are not answered yet.
     voting: usize,
     raising: usize,
     /// The node that said yes before the others were asked.

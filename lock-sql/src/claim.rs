@@ -22,15 +22,15 @@ pub(crate) struct SqlClaim<T> {
     table: Arc<OnFirstUse<T>>,
     request: Request,
     listening: Option<Box<dyn Listener>>,
-    /// Whether it has heard a release since the last attempt.
+    /// It has heard a release since the last attempt.
     was_released: bool,
-    /// How many releases it heard before the grant.
+    /// The number of releases that it heard before the grant.
     heard: u32,
     seen: Seen,
 }
 
-/// How often a call repeats an attempt that saw the lock free but came too late to take it. Each further repetition is
-/// needed only if another holder has come and gone between two statements.
+/// The number of times that a call repeats an attempt that saw the lock free but came too late to take it. Each further
+/// repetition is needed only if another holder has come and gone between two statements.
 const RACE_RETRIES: usize = 3;
 
 /// The view of earlier attempts of this claim.
@@ -174,9 +174,9 @@ impl<T: Table> Claim for SqlClaim<T> {
     }
 }
 
-/// How long a claim only looks before it tries to take the lock again. A look may be answered by a replica that lags
-/// behind, and must not hide a free lock for ever. The time is as long as the claim has waited already, within these
-/// bounds: trying to take the lock may need more than one statement.
+/// The time for which a claim only looks before it tries to take the lock again. A look may be answered by a replica
+/// that lags behind, and must not hide a free lock for ever. The time is as long as the claim has waited already,
+/// within these bounds: trying to take the lock may need more than one statement.
 const LOOK_ONLY_TIME: Range<Duration> = Duration::from_secs(1)..Duration::from_secs(5);
 
 impl Seen {

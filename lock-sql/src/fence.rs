@@ -2,7 +2,7 @@
 
 use lock_core::{FencingToken, Stale};
 
-use crate::said::Said;
+use crate::server_message::ServerMessage;
 
 /// Why a fence did not accept a token, or may not have accepted it.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl std::fmt::Display for FenceError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             FenceError::Stale(stale) => stale.fmt(f),
-            FenceError::Sqlx(error) => write!(f, "the fence could not be checked: {}", Said(error)),
+            FenceError::Sqlx(error) => write!(f, "the fence could not be checked: {}", ServerMessage(error)),
         }
     }
 }

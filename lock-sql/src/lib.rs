@@ -46,10 +46,10 @@ mod on_first_use;
 pub mod postgres;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod row;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-mod said;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod server;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+mod server_message;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]

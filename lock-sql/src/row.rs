@@ -10,12 +10,12 @@ use lock_core::{Error, FencingToken, Label, Owner, OwnerBytes, Result};
 pub(crate) struct Row {
     pub(crate) owner: Vec<u8>,
     pub(crate) token: i64,
-    /// What is left of the lease; `None` if the lock is not held.
+    /// The rest of the lease; `None` if the lock is not held.
     pub(crate) left: Option<Duration>,
     pub(crate) label: Label,
     /// The owner that the lock was first revoked from, until the next grant.
     pub(crate) revoked: Option<Vec<u8>>,
-    /// How long ago the lock was granted.
+    /// The time since the grant.
     pub(crate) since: Duration,
 }
 

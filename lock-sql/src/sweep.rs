@@ -10,19 +10,20 @@ use std::time::Duration;
 use lock_core::toolkit::Call;
 use lock_core::{Clock, Result};
 
-/// How far the clock must be beyond a token before the row with that token is deleted. No reading of the clock may be
-/// further than this below another reading.
+/// The time by which the clock must be beyond a token before the row with that token is deleted. No reading of the
+/// clock may be further than this below another reading.
 pub(crate) const IDLE_BEFORE_DELETE: Duration = Duration::from_secs(24 * 3600);
 
-/// How many rows a sweep reads at once.
+/// The number of rows that a sweep reads at once.
 pub(crate) const ROWS: i64 = 200;
 
-/// How often a sweep reads on, as long as it finds rows to delete. So many rows are more than the number of locks that
-/// can have been added since the last sweep, so that rows of names that are used only once don't accumulate.
+/// The number of times that a sweep reads on, as long as it finds rows to delete. So many rows are more than the number
+/// of locks that can have been added since the last sweep, so that rows of names that are used only once don't
+/// accumulate.
 const READS: usize = 16;
 
-/// How many releases there are between two sweeps. As a rule a sweep finds nothing to delete, and each costs the server
-/// as much as several locks.
+/// The number of releases that there are between two sweeps. As a rule a sweep finds nothing to delete, and each costs
+/// the server as much as several locks.
 const RELEASES: u32 = 400;
 
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -47,7 +48,7 @@ pub(crate) struct Swept {
     pub(crate) rows: i64,
     /// The name of the last of these rows.
     pub(crate) last: Option<Vec<u8>>,
-    /// How many of them were idle.
+    /// The number of idle ones among them.
     pub(crate) idle: i64,
 }
 

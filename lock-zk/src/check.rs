@@ -63,7 +63,7 @@ fn encryption(driver: &ZkDriver) -> Finding {
 /// Checks that the folder of the locks exists, or creates it.
 async fn folder(driver: &ZkDriver, call: &Call) -> Finding {
     let path = driver.folder.path();
-    match asked(driver, call, Asked::Folder).await {
+    match asked(driver, call, Probe::Folder).await {
         Ok(_) => Finding::new("folder", Level::Good, format!("{path} exists")),
         Err(e) => {
             let mut finding = Finding::of_failure("folder", &e);
@@ -75,7 +75,7 @@ async fn folder(driver: &ZkDriver, call: &Call) -> Finding {
 
 /// Checks that this user may create, read and remove nodes there.
 async fn rights(driver: &ZkDriver, call: &Call) -> Finding {
-    match asked(driver, call, Asked::Rights).await {
+    match asked(driver, call, Probe::Rights).await {
         Ok(Some(stat)) if stat.is_invalid() => {
             Finding::new("rights", Level::Bad, errors::too_old().message())
         }
@@ -85,17 +85,17 @@ async fn rights(driver: &ZkDriver, call: &Call) -> Finding {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Asked {
+enum Probe {
     Folder,
     Rights,
 }
 
-async fn asked(driver: &ZkDriver, call: &Call, what: Asked) -> Result<Option<Stat>> {
+async fn asked(driver: &ZkDriver, call: &Call, what: Probe) -> Result<Option<Stat>> {
     loop {
         let link = driver.ensemble.query_link.link(call).await?;
         let outcome = match what {
-            Asked::Folder => find_or_make(driver, &link, call).await.map(|()| None),
-            Asked::Rights => try_rights(driver, &link, call).await.map(Some),
+            Probe::Folder => find_or_make(driver, &link, call).await.map(|()| None),
+            Probe::Rights => try_rights(driver, &link, call).await.map(Some),
         };
         if let Some(out) = driver.ensemble.query_link.settle(&link, call, outcome).await? {
             return Ok(out);

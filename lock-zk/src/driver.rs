@@ -18,7 +18,7 @@ use crate::directory::{Directory, Folder};
 use crate::ensemble::Ensemble;
 use crate::errors;
 use crate::kind::Kind;
-use crate::layout::{self, Said};
+use crate::layout::{self, NodeData};
 use crate::link::{Failure, Link, Site};
 use crate::sessions::Sessions;
 use crate::settings::ZooKeeper;
@@ -76,7 +76,7 @@ impl ZkDriver {
             found.extend(read.into_iter().zip(tickets).filter_map(|(read, ticket)| match read {
                 MultiReadResult::Data { stat, .. } if Kind::of(&ticket.name, &stat) == Kind::Other => None,
                 MultiReadResult::Data { data, stat } => {
-                    Some(ReadTicket { name: ticket.name.clone(), said: Said::parse(&data), stat })
+                    Some(ReadTicket { name: ticket.name.clone(), said: NodeData::parse(&data), stat })
                 }
                 // The node has gone meanwhile.
                 _ => None,
@@ -104,7 +104,7 @@ impl ZkDriver {
             }
             let (outcome, revoked) = match (when, &first.said) {
                 (When::Now, _) => (link.ask(call, link.client.delete(&path, version)).await, Revoked::Free),
-                (When::HoldersDeadline, Said::Foreign) => return Ok(Err(is_foreign(&first.name))),
+                (When::HoldersDeadline, NodeData::Foreign) => return Ok(Err(is_foreign(&first.name))),
                 (When::HoldersDeadline, said) => {
                     let left = said.timeout().unwrap_or_default();
                     let data = layout::revocation(by, label, left);
@@ -129,14 +129,14 @@ impl Drop for ZkDriver {
     }
 }
 
-/// How many nodes are read in one request, at most.
+/// The number of nodes that are read in one request, at most.
 const AT_ONCE: usize = 500;
 
 /// A node in a queue, as it was read.
 #[derive(Debug)]
 struct ReadTicket {
     name: String,
-    said: Said,
+    said: NodeData,
     stat: Stat,
 }
 

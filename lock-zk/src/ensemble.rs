@@ -15,7 +15,7 @@ use crate::query_link::{LONGEST_TIMEOUT, QueryLink};
 pub(crate) struct Ensemble {
     pub(crate) site: Site,
     pub(crate) query_link: QueryLink,
-    /// How long a ping may take, as the URL says.
+    /// The time that a ping may take, as the URL says.
     tick: Duration,
     granted: FirstUse<Granted>,
     info: CurrentInfo,

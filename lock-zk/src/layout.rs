@@ -131,7 +131,7 @@ pub(crate) fn is_revoked(data: &[u8]) -> bool {
 
 /// The contents of a node's data.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum NodeData {
     /// The node is ours.
     Ours { label: Label, timeout: Duration },
     /// The node is ours, and was revoked.
@@ -140,51 +140,51 @@ pub(crate) enum Said {
     Foreign,
 }
 
-impl Said {
-    pub(crate) fn parse(data: &[u8]) -> Said {
-        std::str::from_utf8(data).ok().and_then(Said::parse_ours).unwrap_or(Said::Foreign)
+impl NodeData {
+    pub(crate) fn parse(data: &[u8]) -> NodeData {
+        std::str::from_utf8(data).ok().and_then(NodeData::parse_ours).unwrap_or(NodeData::Foreign)
     }
 
-    fn parse_ours(text: &str) -> Option<Said> {
+    fn parse_ours(text: &str) -> Option<NodeData> {
         let timed = |rest: &str| {
             let (millis, label) = rest.strip_prefix("timeout=")?.split_once(' ')?;
             Some((Duration::from_millis(millis.parse().ok()?), Label::read(label)))
         };
         if let Some(rest) = text.strip_prefix(OURS) {
             let (timeout, label) = timed(rest)?;
-            return Some(Said::Ours { label, timeout });
+            return Some(NodeData::Ours { label, timeout });
         }
         let (by, rest) = text.strip_prefix(REVOKED)?.strip_prefix(" by=")?.split_once(' ')?;
         let (timeout, label) = timed(rest)?;
-        Some(Said::Revoked { by: by.to_owned(), label, timeout })
+        Some(NodeData::Revoked { by: by.to_owned(), label, timeout })
     }
 
     pub(crate) fn label(&self) -> Option<&Label> {
         match self {
-            Said::Ours { label, .. } | Said::Revoked { label, .. } => Some(label),
-            Said::Foreign => None,
+            NodeData::Ours { label, .. } | NodeData::Revoked { label, .. } => Some(label),
+            NodeData::Foreign => None,
         }
     }
 
     /// Returns the timeout of the session, for a node of ours.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         match self {
-            Said::Ours { timeout, .. } | Said::Revoked { timeout, .. } => Some(*timeout),
-            Said::Foreign => None,
+            NodeData::Ours { timeout, .. } | NodeData::Revoked { timeout, .. } => Some(*timeout),
+            NodeData::Foreign => None,
         }
     }
 }
 
 /// Returns what names the owner: the node's name, and the revoker if it was revoked. The lock is then no longer the
 /// former owner's.
-pub(crate) fn shown(name: &str, said: &Said) -> OwnerBytes {
+pub(crate) fn shown(name: &str, said: &NodeData) -> OwnerBytes {
     let bytes = match said {
-        Said::Revoked { by, .. } => format!("{name} revoked by {by}"),
+        NodeData::Revoked { by, .. } => format!("{name} revoked by {by}"),
         _ => name.to_owned(),
     };
     let ours = match said {
-        Said::Foreign => None,
-        Said::Ours { .. } | Said::Revoked { .. } => owner(name),
+        NodeData::Foreign => None,
+        NodeData::Ours { .. } | NodeData::Revoked { .. } => owner(name),
     };
     match ours {
         Some(owner) => OwnerBytes::of(owner, bytes.into_bytes()),
@@ -303,20 +303,20 @@ mod tests {
     #[test]
     fn data_have_label_and_timeout() {
         let (label, owner) = (Label::new("deploy@web-3 pid 7"), Owner::mint(&Random::system()));
-        let ours = Said::parse(&data(&label, Duration::from_secs(30)));
-        assert_eq!(ours, Said::Ours { label: label.clone(), timeout: Duration::from_secs(30) });
+        let ours = NodeData::parse(&data(&label, Duration::from_secs(30)));
+        assert_eq!(ours, NodeData::Ours { label: label.clone(), timeout: Duration::from_secs(30) });
         let data = revocation(&owner, &label, Duration::from_secs(30));
-        let revoked = Said::parse(&data);
+        let revoked = NodeData::parse(&data);
         assert!(is_revoked(&data) && is_revoked(b"__REVOKE__"));
         assert_eq!((revoked.label(), revoked.timeout()), (ours.label(), ours.timeout()));
         let node = format!("{}0000000007", node_prefix(&owner));
         for said in [&ours, &revoked] {
             assert_eq!(shown(&node, said).to_string(), owner.to_string(), "as its holder is shown");
         }
-        assert_eq!(shown(&node, &Said::Foreign).to_string(), node);
+        assert_eq!(shown(&node, &NodeData::Foreign).to_string(), node);
         assert_eq!(shown("n", &revoked).as_bytes(), format!("n revoked by {owner}").as_bytes());
         for foreign in [&b"__REVOKE__"[..], b"10.0.0.7", &[0xff], b"", b"onelock/1 timeout=x y"] {
-            assert_eq!(Said::parse(foreign), Said::Foreign);
+            assert_eq!(NodeData::parse(foreign), NodeData::Foreign);
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::layout::{self, Ticket};
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) directory: Directory,
-    /// What the names of the owner's nodes begin with.
+    /// The beginning of the names of the owner's nodes.
     prefix: String,
     node: Option<Node>,
     /// A node may have been created on the link of this number, or on an earlier one, without an answer.
@@ -25,13 +25,13 @@ pub(crate) struct Place {
     passed_over: BTreeSet<String>,
     /// The node right before the owner's own at the last look.
     ahead: Option<String>,
-    /// Whether other tickets were seen at the last look.
+    /// Other tickets were seen at the last look.
     others: bool,
-    /// Whether the release looks for other tickets if none was seen.
+    /// The release looks for other tickets if none was seen.
     looks: bool,
-    /// Whether the directory did not exist at the last look.
+    /// The directory did not exist at the last look.
     is_missing: bool,
-    /// Whether the removal of the node was sent and not answered.
+    /// The removal of the node was sent and not answered.
     is_going: bool,
 }
 

@@ -37,7 +37,7 @@ pub(crate) struct Session {
     /// Notified when a claim has left a session that is to be closed, when one has left something behind, and when the
     /// client was dropped.
     pub(crate) left: Notify,
-    /// Whether it has to be closed, because a node in it can't be removed otherwise.
+    /// It has to be closed, because a node in it can't be removed otherwise.
     given_up: AtomicBool,
 }
 

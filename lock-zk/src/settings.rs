@@ -38,11 +38,11 @@ pub(crate) struct Reach {
     hosts: String,
     login: Option<String>,
     tls: Option<Tls>,
-    /// How long one server may be silent while there are others.
+    /// The time for which one server may be silent while there are others.
     silence: Option<Duration>,
 }
 
-/// How long a leader's ping may take unless the URL says otherwise: ZooKeeper's own default tick.
+/// The time that a leader's ping may take unless the URL says otherwise: ZooKeeper's own default tick.
 pub(crate) const TICK: Duration = Duration::from_secs(2);
 const SHORTEST_TICK: Duration = Duration::from_millis(1);
 /// Longer folders leave no room for names in a request.
@@ -141,7 +141,7 @@ impl ZooKeeper {
     }
 }
 
-/// How long one server may be silent while there are others: its connection may hang.
+/// The time for which one server may be silent while there are others: its connection may hang.
 const SILENCE: Duration = Duration::from_millis(2500);
 
 impl Reach {

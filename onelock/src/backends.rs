@@ -165,7 +165,7 @@ fn meant(scheme: &str) -> Option<&'static str> {
     other.or_else(near)
 }
 
-/// What other programs and libraries call the schemes.
+/// The names of the schemes in other programs and libraries.
 const OTHER_NAMES: &[(&str, &str)] = &[
     ("pg", "postgres"),
     ("pgsql", "postgres"),

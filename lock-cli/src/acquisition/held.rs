@@ -15,19 +15,19 @@ const LONGEST: usize = 16 << 10;
 
 /// A lock, as every call of this program identifies it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct LockIdentity {
     /// The backend, the server's address, and the full name there.
     by_address: String,
     name: Name,
 }
 
-impl Place {
-    pub(crate) fn of(client: &Client, url: &str, name: &Name) -> Result<Place, Failure> {
+impl LockIdentity {
+    pub(crate) fn of(client: &Client, url: &str, name: &Name) -> Result<LockIdentity, Failure> {
         let info = client.info();
         let prefix = Location::parse(url)?.take_prefix()?;
         let key = prefix.key(name);
         let by_address = format!("{} {} {}", info.backend, info.server.escape_debug(), key.escape_debug());
-        Ok(Place { by_address, name: name.clone() })
+        Ok(LockIdentity { by_address, name: name.clone() })
     }
 
     /// Returns the lock's lines: one by the server's address, which stays the same after a restart, and one by the
@@ -40,9 +40,9 @@ impl Place {
 
 /// Refuses a lock that is held around this call already: the call would wait for itself. A lock of another token is none
 /// of those that were held when the variable was set.
-pub(crate) async fn refuse_nested(place: &Place, client: &Client) -> Result<(), Failure> {
-    let name = &place.name;
-    let tokens = tokens_around(place, client);
+pub(crate) async fn refuse_nested(identity: &LockIdentity, client: &Client) -> Result<(), Failure> {
+    let name = &identity.name;
+    let tokens = tokens_around(identity, client);
     if tokens.is_empty() {
         return Ok(());
     }
@@ -61,8 +61,8 @@ pub(crate) async fn refuse_nested(place: &Place, client: &Client) -> Result<(), 
 }
 
 /// Returns the variable's value for what runs under this lock: with the locks that are held around it.
-pub(crate) fn lines(place: &Place, client: &Client, token: FencingToken) -> String {
-    let places: Vec<String> = place.lines(client).collect();
+pub(crate) fn lines(identity: &LockIdentity, client: &Client, token: FencingToken) -> String {
+    let places: Vec<String> = identity.lines(client).collect();
     let mut lines: Vec<String> = around().lines().map(str::to_owned).collect();
     // What is left of an earlier hold.
     lines.retain(|line| parse(line).is_none_or(|(_, held)| places.iter().all(|place| place != held)));
@@ -79,8 +79,8 @@ fn last_of(lines: &[String]) -> &[String] {
 }
 
 /// Returns the tokens with which this lock was held around this call.
-fn tokens_around(place: &Place, client: &Client) -> Vec<FencingToken> {
-    let (around, places) = (around(), place.lines(client).collect::<Vec<_>>());
+fn tokens_around(identity: &LockIdentity, client: &Client) -> Vec<FencingToken> {
+    let (around, places) = (around(), identity.lines(client).collect::<Vec<_>>());
     let held = around.lines().filter_map(parse).filter(|(_, held)| places.iter().any(|place| place == held));
     held.map(|(token, _)| token).collect()
 }

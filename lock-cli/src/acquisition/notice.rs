@@ -136,12 +136,12 @@ async fn tell_service<T>(lock: &Lock, server: &str, clock: &Clock) -> T {
     let name = lock.name();
     loop {
         // First without a look at the lock, which may take its time.
-        manager.tell(&format!(
+        manager.notify(&format!(
             "STATUS=waiting for {name:?} on {server}\nEXTEND_TIMEOUT_USEC={}",
             SERVICE_WAITS.as_micros()
         ));
         let seen = Seen::now(lock).await.text().replace(char::is_control, " ");
-        manager.tell(&format!("STATUS=waiting for {name:?} on {server}: {seen}"));
+        manager.notify(&format!("STATUS=waiting for {name:?} on {server}: {seen}"));
         clock.sleep(EACH_TO_THE_SERVICE).await;
     }
 }

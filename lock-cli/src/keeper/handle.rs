@@ -23,9 +23,9 @@ pub(super) enum Handle {
 pub(super) struct KeeperHandle {
     /// The name of the keeper's socket, which every user of the machine can see.
     pub(super) socket: [u8; 8],
-    /// What the caller has to say. Without it the keeper does nothing.
+    /// The caller's proof. Without it the keeper does nothing.
     pub(super) question: [u8; 16],
-    /// What the keeper says. Without it an answer counts for nothing: another process may have taken the name of the
+    /// The keeper's proof. Without it an answer counts for nothing: another process may have taken the name of the
     /// socket when the keeper has ended.
     pub(super) answer: [u8; 16],
 }

@@ -17,7 +17,7 @@ use super::handle::{Handle, KeeperHandle, are_equal, bytes, hex};
 use super::order::Order;
 use super::parent::Watched;
 use super::socket::{Listening, read_line, write_line};
-use crate::acquisition::held::{self, Place};
+use crate::acquisition::held::{self, LockIdentity};
 use crate::acquisition::{Acquisition, LAST_REQUESTS, Notice, server};
 use crate::args::{Acquire, Args, Parent, Verb};
 use crate::exit::{About, Exit, Failure};
@@ -28,9 +28,9 @@ use crate::print;
 /// The first argument of this inner call.
 pub(crate) const KEEP: &str = "__keep";
 
-/// How long a caller may take to say what it wants.
+/// The time that a caller may take to say what it wants.
 const REQUEST: Duration = Duration::from_secs(5);
-/// How many callers are heard at a time. The others wait.
+/// The number of callers that are heard at a time. The others wait.
 const MOST_CALLERS: usize = 64;
 /// The pause after an error of `accept`, such as that this process has no descriptor left.
 const AFTER_ERROR: Duration = Duration::from_millis(100);
@@ -89,9 +89,9 @@ impl Keeper<'_> {
             end = self.withdrawn(&front, &parent) => return end,
             client = acquisition.connect(url, terms.options("acquire")) => client?,
         };
-        let place = Place::of(&client, url, &terms.name)?;
-        held::refuse_nested(&place, &client).await?;
-        let outcome = self.with_client(&client, &place, &acquisition, &listening, front, &parent).await;
+        let identity = LockIdentity::of(&client, url, &terms.name)?;
+        held::refuse_nested(&identity, &client).await?;
+        let outcome = self.with_client(&client, &identity, &acquisition, &listening, front, &parent).await;
         client.shutdown(LAST_REQUESTS).await;
         outcome
     }
@@ -99,7 +99,7 @@ impl Keeper<'_> {
     async fn with_client(
         &self,
         client: &Client,
-        place: &Place,
+        identity: &LockIdentity,
         acquisition: &Acquisition<'_>,
         listening: &Listening,
         front: UnixStream,
@@ -116,7 +116,7 @@ impl Keeper<'_> {
             Parent::Process(_) => None,
             Parent::None => self.acquire.terms.max_hold.map(|most| acquisition.clock().now() + most),
         };
-        let held = held::lines(place, client, guard.token());
+        let held = held::lines(identity, client, guard.token());
         let handle = Handle::Keeper(self.handle.clone());
         let answer = Answer {
             pid: Some(std::process::id()),

@@ -6,7 +6,7 @@ use onelock::{Client, DEFAULT_TTL, Lease, Lock, Options, OwnerBytes, Revoked, Wh
 
 use super::answer::Answer;
 use super::handle::Handle;
-use crate::acquisition::held::{self, Place};
+use crate::acquisition::held::{self, LockIdentity};
 use crate::acquisition::{Acquisition, LAST_REQUESTS, Notice, server};
 use crate::args::{Acquire, Release};
 use crate::exit::{Exit, Failure};
@@ -39,8 +39,8 @@ impl Acquire {
         signals: &mut Signals,
     ) -> Result<Exit, Failure> {
         let lock = self.lock_for(client, lease, acquisition.left())?;
-        let place = Place::of(client, url, &self.terms.name)?;
-        held::refuse_nested(&place, client).await?;
+        let identity = LockIdentity::of(client, url, &self.terms.name)?;
+        held::refuse_nested(&identity, client).await?;
         let server = server(client);
         let guard = tokio::select! {
             biased;
@@ -49,7 +49,7 @@ impl Acquire {
         };
         // Only now for so long: a call that is killed before leaves the lock for a usual ttl at most.
         let valid_for = guard.renew(lease).await?;
-        let (token, held) = (guard.token(), held::lines(&place, client, guard.token()));
+        let (token, held) = (guard.token(), held::lines(&identity, client, guard.token()));
         let holder = guard.leave().await?;
         let answer = Answer::new(token, valid_for, &Handle::Lease(holder.clone()), held);
         if let Err(failure) = self.tell(&answer).await {

@@ -12,7 +12,7 @@ use super::socket::{Lines, connect, write_line};
 use crate::args::Release;
 use crate::exit::{Exit, Failure, TIMED_OUT};
 
-/// How long a keeper that runs may take for a word, however busy the machine is.
+/// The time that a keeper that runs may take for a word, however busy the machine is.
 const WORD: Duration = Duration::from_secs(5);
 
 impl Release {

@@ -49,7 +49,8 @@ pub(super) async fn connect(handle: &KeeperHandle) -> io::Result<Option<UnixStre
     }
 }
 
-/// Whether sockets have names that are no files (unix(7), "abstract"): these need no folder, and end with their process.
+/// True where sockets have names that are no files (unix(7), "abstract"): these need no folder, and end with their
+/// process.
 const IS_WITHOUT_FILE: bool = cfg!(any(target_os = "linux", target_os = "android"));
 
 /// Returns the socket's place. It is short on each system, whatever the environment says.
@@ -65,7 +66,7 @@ fn shown(path: &std::path::Path) -> String {
 /// The lines that come from a socket.
 pub(super) struct Lines<'a> {
     socket: &'a UnixStream,
-    /// What was read of the lines that follow.
+    /// The bytes of the lines that follow, as far as they were read.
     unread: Vec<u8>,
 }
 

@@ -111,7 +111,7 @@ pub(crate) fn fail_instead_of_stopping() -> io::Result<()> {
 /// Does nothing: here no signal stops a process that writes to its console.
 pub(crate) fn write_instead_of_stopping() {}
 
-/// What an output has to be to be waited for: anything, because here none refuses what it has no room for.
+/// An output that can be waited for: any, because no output here refuses text for lack of room.
 pub(crate) trait Descriptor {}
 impl<T> Descriptor for T {}
 
@@ -139,7 +139,7 @@ impl ServiceManager {
         None
     }
 
-    pub(crate) fn tell(&self, _state: &str) {
+    pub(crate) fn notify(&self, _state: &str) {
         match *self {}
     }
 }

@@ -8,13 +8,13 @@ use std::thread;
 
 use crate::os::{self, Descriptor};
 
-/// How many texts may wait. While so many wait, new ones are lost.
+/// The number of texts that may wait. While so many wait, new ones are lost.
 const MOST: usize = 1000;
 
 /// An output. Its thread ends with the last handle.
 pub(super) struct Stream {
     texts: mpsc::Sender<Text>,
-    /// How many texts are not written yet.
+    /// The number of texts that are not written yet.
     waiting: Arc<AtomicUsize>,
     write: WriteText,
 }

@@ -30,7 +30,7 @@ pub(super) enum SlotOutcome {
 /// A slot that is kept.
 struct KeptSlot {
     slot: Slot,
-    /// How much of the slot is left after `asked`, or somewhat more.
+    /// The rest of the slot after `asked`, or somewhat more.
     left: Duration,
     asked: Instant,
 }

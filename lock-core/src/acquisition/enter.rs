@@ -210,7 +210,7 @@ impl Acquisition {
     fn pause(&self, busy: &Busy) -> Duration {
         let random = &self.shared.random;
         let pushed = self.listening == Push::Yes && self.shared.driver.info().wakes == Wakes::Pushed;
-        let look = match pushed && !busy.untold {
+        let look = match pushed && !busy.without_notification {
             true => backoff::safety(random),
             false => backoff::poll(self.now().since(self.reporter.began), random),
         };

@@ -45,19 +45,19 @@ impl EventReporter {
 
     pub(super) fn asked(&mut self) {
         self.stage = Stage::Asked;
-        self.tell(&Event::Asked { name: &self.terms.name });
+        self.report(&Event::Asked { name: &self.terms.name });
     }
 
     pub(super) fn not_granted(&mut self, why: Refusal) {
         self.stage = Stage::Closed;
-        self.tell(&Event::NotGranted { name: &self.terms.name, why, waited: self.since(self.began) });
+        self.report(&Event::NotGranted { name: &self.terms.name, why, waited: self.since(self.began) });
     }
 
     /// Reports the grant of the attempt that was sent at `since`.
     pub(super) fn granted(&mut self, token: FencingToken, since: Instant) {
         self.stage = Stage::Granted { since };
         let waited = self.since(self.began);
-        self.tell(&Event::Granted { name: &self.terms.name, owner: self.owner, token, waited });
+        self.report(&Event::Granted { name: &self.terms.name, owner: self.owner, token, waited });
     }
 
     /// Reports a loss. What is lost stays lost: a second cause is not reported.
@@ -65,7 +65,7 @@ impl EventReporter {
         if let Stage::Granted { since } = self.stage {
             self.stage = Stage::Lost { since };
             let held = self.since(since);
-            self.tell(&Event::Lost { name: &self.terms.name, owner: self.owner, cause, held });
+            self.report(&Event::Lost { name: &self.terms.name, owner: self.owner, cause, held });
         }
     }
 
@@ -73,7 +73,7 @@ impl EventReporter {
         if let Stage::Granted { since } | Stage::Lost { since } = self.stage {
             self.stage = Stage::Closed;
             let held = self.since(since);
-            self.tell(&Event::Ended { name: &self.terms.name, owner: self.owner, ending, held });
+            self.report(&Event::Ended { name: &self.terms.name, owner: self.owner, ending, held });
         }
     }
 
@@ -81,8 +81,8 @@ impl EventReporter {
         self.shared.clock.now().since(earlier)
     }
 
-    fn tell(&self, event: &Event<'_>) {
-        self.shared.events.tell(event);
+    fn report(&self, event: &Event<'_>) {
+        self.shared.events.report(event);
     }
 }
 

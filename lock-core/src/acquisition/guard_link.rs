@@ -32,7 +32,7 @@ pub(crate) struct GuardEnd(Arc<GuardLink>);
 struct GuardLink {
     state: Mutex<State>,
     /// Notified when the claim has told something.
-    told: Notify,
+    change: Notify,
 }
 
 #[derive(Debug)]
@@ -40,16 +40,16 @@ struct State {
     validity: Validity,
     claim: End,
     guard: End,
-    /// Whether a user has had the guard.
+    /// A user has had the guard.
     handed_over: bool,
     commands: VecDeque<Command>,
-    /// Whether the claim still reads commands.
+    /// The end that reads commands: the claim's.
     takes_orders: End,
-    /// What wakes the claim that waits for an order.
+    /// Wakes the claim that waits for a command.
     waits: Option<Waker>,
 }
 
-/// Whether one end of the tie is still there.
+/// The state of one end of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     There,
@@ -68,7 +68,7 @@ impl ClaimEnd {
             takes_orders: there,
             waits: None,
         };
-        ClaimEnd(Arc::new(GuardLink { state: Mutex::new(state), told: Notify::new() }))
+        ClaimEnd(Arc::new(GuardLink { state: Mutex::new(state), change: Notify::new() }))
     }
 
     /// Returns the other ends, for the claim and its one guard.
@@ -81,16 +81,16 @@ impl ClaimEnd {
         self.0.state().validity
     }
 
-    pub(super) fn tell(&self, validity: Validity) {
+    pub(super) fn notify(&self, validity: Validity) {
         self.0.state().validity = validity;
-        self.0.told.notify_waiters();
+        self.0.change.notify_waiters();
     }
 }
 
 impl Drop for ClaimEnd {
     fn drop(&mut self) {
         self.0.state().claim = End::Gone;
-        self.0.told.notify_waiters();
+        self.0.change.notify_waiters();
     }
 }
 
@@ -168,8 +168,8 @@ impl GuardEnd {
     }
 
     /// Resolves when the claim has told something since this call. Cancel safe.
-    pub(crate) fn told(&self) -> impl Future<Output = ()> {
-        self.0.told.notified()
+    pub(crate) fn notified(&self) -> impl Future<Output = ()> {
+        self.0.change.notified()
     }
 
     /// Marks that a user has the guard.
@@ -276,10 +276,10 @@ mod tests {
     fn the_guard_learns_the_claims_report_and_its_end() {
         let claim_end = ClaimEnd::new(valid_until(1));
         let (_orders, guard_end) = claim_end.ends();
-        let told = || Box::pin(guard_end.told());
+        let told = || Box::pin(guard_end.notified());
         let (mut first, mut second) = (told(), told());
         assert!(poll(first.as_mut()).is_pending() && poll(second.as_mut()).is_pending());
-        claim_end.tell(Validity { lost: Some(LossReason::Revoked), ..valid_until(2) });
+        claim_end.notify(Validity { lost: Some(LossReason::Revoked), ..valid_until(2) });
         assert!(poll(first.as_mut()).is_ready() && poll(second.as_mut()).is_ready());
         assert_eq!(guard_end.validity().valid_until, valid_until(2).valid_until);
         let mut end = told();

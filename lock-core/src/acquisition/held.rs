@@ -74,14 +74,14 @@ impl Held {
     pub(super) fn reaches(&mut self, valid_until: Instant) {
         let validity = Validity::new(valid_until.max(self.valid_until()), self.end);
         // What is lost stays lost.
-        self.claim_end.tell(Validity { lost: self.lost(), ..validity });
+        self.claim_end.notify(Validity { lost: self.lost(), ..validity });
     }
 
-    /// Tells the loss to the guards and to all receivers of events, unless they have been told.
+    /// Notifies the guards and all receivers of events of the loss, once.
     pub(super) fn lose(&self, cause: LossReason, reporter: &mut EventReporter) {
         let validity = self.claim_end.validity();
         if validity.lost.is_none() {
-            self.claim_end.tell(Validity { lost: Some(cause), ..validity });
+            self.claim_end.notify(Validity { lost: Some(cause), ..validity });
         }
         reporter.lost(cause);
     }
@@ -129,17 +129,17 @@ impl Held {
 pub(super) enum Ask {
     /// To keep it for this long from now.
     Keep(Duration),
-    /// Whether it is still held.
+    /// Ask the server for the state of the lock.
     Look,
 }
 
 /// A lock that was handed over to a guard.
 pub(super) struct GuardedLock {
     pub(super) held: Box<Held>,
-    /// What the guard asks for. Closed when the guard is gone.
+    /// The guard's commands. Closed when the guard is gone.
     pub(super) commands: Commands,
 }
 
-/// How long a lock is held before its claim asks the server to announce revokes. Most locks are released sooner and
-/// cost nothing.
+/// The time for which a lock is held before its claim asks the server to announce revokes. Most locks are released
+/// sooner and cost nothing.
 pub(super) const WATCHED_AFTER: Duration = Duration::from_millis(200);

@@ -21,7 +21,7 @@ pub(super) struct Ended {
     pub(super) lost: Option<LossReason>,
     /// The caller that waits for the release.
     pub(super) asker: Option<oneshot::Sender<ReleaseOutcome>>,
-    /// What is left of a lock whose work is done.
+    /// The slot that the lock is kept for after its work.
     pub(super) kept: KeptFor,
 }
 
@@ -126,9 +126,9 @@ impl Acquisition {
         })
     }
 
-    /// Tells the guard the loss after a panic, because nothing renews the lock any more. The guard's work may go on: as
-    /// after a revoke, waits until the guard goes, at most until the certain part of the lease is over. This claim
-    /// can't ask the server any more. Returns the caller that waits for the release, if there is one.
+    /// Notifies the guard of the loss after a panic, because nothing renews the lock any more. The guard's work may go
+    /// on: as after a revoke, waits until the guard goes, at most until the certain part of the lease is over. This
+    /// claim can't ask the server any more. Returns the caller that waits for the release, if there is one.
     pub(super) async fn wait_after_panic(
         &mut self,
         guarded: &mut GuardedLock,

@@ -45,7 +45,7 @@ pub(crate) use validity::{Validity, less_margin};
 struct Recipients {
     /// The caller that waits for the answer.
     caller: Option<oneshot::Sender<Answer>>,
-    /// What was handed over to a guard, until the claim starts to release it.
+    /// The lock of a guard, until the claim starts to release it.
     guarded: Option<GuardedLock>,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Acquisition {
     _counted_task: CountedTask,
 }
 
-/// Whether the claim can wait for `changed`.
+/// The claim's ability to wait for `changed`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Push {
     NotYet,
@@ -246,11 +246,11 @@ impl Acquisition {
     }
 
     fn trouble(&self, operation: &'static str, error: &Error) {
-        self.tell(&Event::Trouble { name: &self.terms.name, operation, error });
+        self.report(&Event::Trouble { name: &self.terms.name, operation, error });
     }
 
-    fn tell(&self, event: &Event<'_>) {
-        self.shared.events.tell(event);
+    fn report(&self, event: &Event<'_>) {
+        self.shared.events.report(event);
     }
 }
 

@@ -29,7 +29,7 @@ impl Acquisition {
         }
         match outcome {
             Ok(Renewal::Held { valid_for, age }) => {
-                self.tell(&Event::Renewed { name: &self.terms.name, took: self.now().since(asked) });
+                self.report(&Event::Renewed { name: &self.terms.name, took: self.now().since(asked) });
                 // No more than was asked for: a server whose clock was set back says more, and takes it back when its
                 // clock is set right.
                 let lease = valid_for.min(ttl);
@@ -55,7 +55,8 @@ impl Acquisition {
         }
     }
 
-    /// Renews. Tells the guard the loss if the deadline comes before the answer, and not only when the server answers.
+    /// Renews. Notifies the guard of the loss if the deadline comes before the answer, and not only when the server
+    /// answers.
     pub(super) async fn renew(&mut self, held: &Held, ttl: Duration) -> Result<Renewal> {
         let mut call = pin!(made(&mut self.claim).renew(ttl));
         let outcome = tokio::select! {

@@ -29,9 +29,9 @@ pub(crate) struct Shared {
     pub(crate) events: Arc<Events>,
     pub(crate) label: Label,
     pub(crate) process: Process,
-    /// How long one request may take, if the client's user has set it.
+    /// The time that one request may take, if the client's user has set it.
     pub(crate) patience: Option<Duration>,
-    /// Whether the client shuts down.
+    /// The client shuts down.
     pub(crate) closing: watch::Sender<bool>,
     pub(crate) suspend_watch: SuspendWatch,
 }

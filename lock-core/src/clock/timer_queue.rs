@@ -23,7 +23,7 @@ use crate::process::Process;
 pub(super) struct TimerQueue {
     queue: Arc<Queue>,
     task: AbortHandle,
-    /// What wakes sleepers when the task can't. A simulated clock has none: only its simulation wakes sleepers.
+    /// Wakes sleepers when the task can't. A simulated clock has none: only its simulation wakes sleepers.
     watchdog: Option<Watchdog>,
     process: Process,
 }
@@ -31,7 +31,7 @@ pub(super) struct TimerQueue {
 #[derive(Debug)]
 pub(super) struct Queue {
     entries: Mutex<Entries>,
-    /// Whether the task has ended with its runtime. Changed under the lock of the entries.
+    /// The task has ended with its runtime. Changed under the lock of the entries.
     has_ended: AtomicBool,
     /// Notified when the first entry comes sooner than the task's timer.
     sooner: Notify,
@@ -41,7 +41,7 @@ pub(super) struct Queue {
 
 #[derive(Debug, Default)]
 struct Entries {
-    wakers: BTreeMap<Place, Waker>,
+    wakers: BTreeMap<TimerKey, Waker>,
     last: u64,
     /// Until when the task sleeps; `None` if it waits for an entry.
     sleeps_until: Option<Instant>,
@@ -51,8 +51,8 @@ struct Entries {
     is_over: bool,
 }
 
-/// The place of an entry: its moment, and a number that no other entry has.
-type Place = (Instant, u64);
+/// The key of an entry: its moment, and a number that no other entry has.
+type TimerKey = (Instant, u64);
 
 impl TimerQueue {
     /// Makes a timer queue by `clock`, whose task runs on `runtime`.
@@ -197,9 +197,9 @@ impl Queue {
     }
 
     /// Removes entries that were woken. Before that they stay: the task may look meanwhile, and would sleep past them.
-    fn remove(&self, places: impl Iterator<Item = Place>) {
+    fn remove(&self, keys: impl Iterator<Item = TimerKey>) {
         let mut entries = self.entries();
-        let removed: Vec<_> = places.map(|place| entries.wakers.remove(&place)).collect();
+        let removed: Vec<_> = keys.map(|key| entries.wakers.remove(&key)).collect();
         drop(entries);
         // Not under the lock, as in `drop`.
         drop(removed);
@@ -228,12 +228,12 @@ impl Entries {
         self.wakers.first_key_value().map(|((at, _), _)| *at)
     }
 
-    fn due(&self, now: Instant) -> BTreeMap<Place, Waker> {
+    fn due(&self, now: Instant) -> BTreeMap<TimerKey, Waker> {
         let due = self.wakers.range(..=(now, u64::MAX));
-        due.map(|(place, waker)| (*place, waker.clone())).collect()
+        due.map(|(key, waker)| (*key, waker.clone())).collect()
     }
 
-    fn take_due(&mut self, now: Instant) -> BTreeMap<Place, Waker> {
+    fn take_due(&mut self, now: Instant) -> BTreeMap<TimerKey, Waker> {
         let later = self.wakers.split_off(&(now, u64::MAX));
         std::mem::replace(&mut self.wakers, later)
     }

@@ -15,7 +15,7 @@ use tokio::task;
 use super::Clock;
 use super::timer_queue::Queue;
 
-/// How long after its moment a sleeper is woken by the watchdog: the task is mostly sooner.
+/// The time from a sleeper's moment until the watchdog wakes it: the task is mostly sooner.
 const LATE: Duration = Duration::from_millis(2);
 
 /// The watchdog of one timer queue. Its thread is started by the first sleeper that needs it, and ends with the queue. A

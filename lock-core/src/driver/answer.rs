@@ -21,8 +21,8 @@ pub enum Attempt {
 pub struct Grant {
     /// Higher than every earlier token of this name.
     pub token: FencingToken,
-    /// How long the server keeps the lock, counted from the start of the call. Without any margin: the core subtracts
-    /// one, once.
+    /// The time for which the server keeps the lock, counted from the start of the call. Without any margin: the core
+    /// subtracts one, once.
     pub valid_for: Duration,
     /// The part of the lease that had passed before the call began, on this client's clock. The core takes
     /// its margin from the whole lease, this time included.
@@ -49,19 +49,19 @@ impl Grant {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Busy {
-    /// Whether the claim has a place in the server's queue, which `release` has to give up.
+    /// The claim has a place in the server's queue, which `release` has to give up.
     pub queued: bool,
     /// The time until the present lease ends without a renewal, where the server says so. The core attempts
     /// again at that time.
     pub free_in: Option<Duration>,
     /// The holder, where the answer shows it: a caller whose wait runs out can then be told without another request.
     pub holder: Option<Box<Entry>>,
-    /// Whether the claim listens already, and has since before the server looked for this answer. The core then does
+    /// The claim listens already, and has since before the server looked for this answer. The core then does
     /// not call [`listen`](super::Claim::listen), and waits at once.
     pub listens: bool,
-    /// Whether no message will tell of the holder's release, although the server pushes other releases: the holder is a
+    /// No message will announce the holder's release, although the server pushes other releases: the holder is a
     /// client of another library. The core then looks as often as on a server that pushes nothing.
-    pub untold: bool,
+    pub without_notification: bool,
 }
 
 impl Busy {
@@ -84,8 +84,8 @@ impl Busy {
 
     /// Says that no message will tell of the holder's release.
     #[must_use]
-    pub fn and_untold(self) -> Busy {
-        Busy { untold: true, ..self }
+    pub fn and_without_notification(self) -> Busy {
+        Busy { without_notification: true, ..self }
     }
 
     /// Adds the holder, where the answer shows it.
@@ -100,9 +100,9 @@ impl Busy {
 pub enum Takeover {
     /// The owner holds the lock, and its predecessor does not any more.
     Granted {
-        /// What the server granted.
+        /// The grant.
         grant: Grant,
-        /// Whether another client waits; `None` if the server can't say.
+        /// Another client waits; `None` if the server can't say.
         others: Option<bool>,
     },
     /// The predecessor does not hold the lock. Nothing was changed.
@@ -114,9 +114,9 @@ pub enum Takeover {
 pub enum Renewal {
     /// The lock is this owner's for `valid_for`, counted from the start of the call.
     Held {
-        /// How long the server keeps the lock, without any margin.
+        /// The time for which the server keeps the lock, without any margin.
         valid_for: Duration,
-        /// How old the proof is, as [`Grant::age`].
+        /// The age of the proof, as [`Grant::age`].
         age: Duration,
     },
     /// The lock is not this owner's.
@@ -138,7 +138,7 @@ pub enum Watched {
 pub enum Release {
     /// The lock, or the place in the queue, was this owner's and is released.
     Released {
-        /// Whether another client waits; `None` if the server can't say.
+        /// Another client waits; `None` if the server can't say.
         others: Option<bool>,
     },
     /// The owner had neither the lock nor a queue position.

@@ -39,7 +39,7 @@ pub struct Info {
     pub fair: Fair,
     /// The way in which a waiter learns of a release.
     pub wakes: Wakes,
-    /// Whether the locks can be listed.
+    /// The server's ability to list locks.
     pub lists: Lists,
     /// The way in which the lock goes from one task to the next one of the same client.
     pub takeovers: Takeovers,
@@ -150,23 +150,23 @@ pub enum Fencing {
     Always,
     /// While the server keeps its data, and no reading of its clock is further below an earlier one than `clock_step`.
     WhileDataIsKept {
-        /// How far the clock may be set back.
+        /// The time by which the clock may be set back.
         clock_step: Duration,
-        /// How this server keeps its data, and what is left after a loss of it.
+        /// The persistence of this server's data, and the rest after a loss of it.
         kept: String,
     },
     /// While a majority of the servers keep their data, and no reading of any of their clocks is further below an
     /// earlier reading, of the same or of another of these clocks, than `clock_step`.
     WhileAMajorityKeepsItsData {
-        /// How far the clocks may be set back.
+        /// The time by which the clocks may be set back.
         clock_step: Duration,
-        /// What else is assumed.
+        /// Further assumptions.
         and: String,
     },
     /// Until a majority of the servers lose their data; then the token begins anew. It counts what the servers have
     /// done, and does not depend on any clock.
     UntilAMajorityLosesItsData {
-        /// What else is assumed.
+        /// Further assumptions.
         and: String,
     },
 }

@@ -17,7 +17,7 @@ pub struct Context {
     pub clock: Clock,
     /// The client's source of randomness.
     pub random: Random,
-    /// How long connecting may take.
+    /// The time that connecting may take.
     pub patience: Duration,
 }
 
@@ -38,11 +38,11 @@ pub struct Request {
     pub owner: Owner,
     /// The mode in which the lock is claimed.
     pub mode: Mode,
-    /// How long the lock is kept without a renewal.
+    /// The time for which the lock is kept without a renewal.
     pub ttl: Duration,
-    /// How long each call may take, counted from its start on `clock`.
+    /// The time that each call may take, counted from its start on `clock`.
     pub patience: Duration,
-    /// Whether the claim enters the server's queue.
+    /// The choice between the server's queue and a single try.
     pub waits: Queueing,
     /// The text that people see for this owner.
     pub label: Label,
@@ -131,7 +131,7 @@ pub struct Revocation {
     pub label: Label,
     /// The moment at which the name becomes free.
     pub when: When,
-    /// How long the call may take.
+    /// The time that the call may take.
     pub patience: Duration,
 }
 

@@ -15,7 +15,7 @@ const QUIET: Duration = Duration::from_secs(5);
 /// The kinds of trouble that a connection has now.
 pub(super) struct Outage {
     clock: Clock,
-    /// Whether there is any, so that a call which succeeds takes no lock.
+    /// There is trouble, so that a call which succeeds takes no lock.
     is_on: AtomicBool,
     trouble: Mutex<Trouble>,
 }
@@ -26,9 +26,9 @@ struct Trouble {
     last: Option<Instant>,
 }
 
-/// Whether a kind of trouble is news.
+/// The news value of one kind of trouble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum News {
     First,
     Again,
 }
@@ -39,15 +39,15 @@ impl Outage {
     }
 
     /// Notes a call that has failed.
-    pub(super) fn goes_on(&self, kind: ErrorKind) -> Said {
+    pub(super) fn goes_on(&self, kind: ErrorKind) -> News {
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         trouble.last = Some(self.clock.now());
         self.is_on.store(true, Ordering::Relaxed);
         if trouble.kinds.contains(&kind) {
-            return Said::Again;
+            return News::Again;
         }
         trouble.kinds.push(kind);
-        Said::First
+        News::First
     }
 
     /// Notes a call that has succeeded. Returns whether that is the end of the trouble.

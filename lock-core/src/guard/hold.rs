@@ -26,7 +26,7 @@ pub(crate) struct Hold {
     /// The answer to a renewal that no caller waits for.
     background_renewal: Mutex<Option<oneshot::Receiver<Result<Duration>>>>,
     claim_future: Arc<RunToCompletion>,
-    /// What lets a reentrant owner find this hold again, until it is dropped with the hold.
+    /// The registration by which a reentrant owner finds this hold again, until it is dropped with the hold.
     registration: OnceLock<Box<dyn Any + Send + Sync>>,
     // Last field, dropped last: a dedicated client's last guard first tells its claim to leave, and then waits for
     // that.
@@ -81,7 +81,7 @@ impl Hold {
         let watch = self.runtime.here(async {
             loop {
                 // Made before the look, so that it misses nothing that is told from here on.
-                let told = guard_end.told();
+                let told = guard_end.notified();
                 if guard_end.is_cut() {
                     return guard_end.validity().lost.unwrap_or(LossReason::RuntimeEnded);
                 }

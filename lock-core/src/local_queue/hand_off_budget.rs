@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::clock::Instant;
 
-/// How often a client hands a name over to its own tasks in a row while others wait elsewhere.
+/// The number of hand-overs in a row to a client's own tasks while others wait elsewhere.
 pub(super) const MOST_IN_A_ROW: u32 = 8;
 /// For how long it does so at most.
 const LONGEST_ROW: Duration = Duration::from_millis(50);
@@ -24,7 +24,7 @@ pub(super) struct HandOffBudget {
     released: Option<Instant>,
     /// A task of this client waited for the lock when it was released.
     is_wanted: bool,
-    /// Whether another client is known to want the name: it was seen to hold it, or the server said that it waits. A
+    /// Another client is known to want the name: it was seen to hold it, or the server said that it waits. A
     /// client that only might be there is no reason to let it pass.
     others_wait: bool,
     /// Another client was seen to hold the lock, or its release was heard, since this client last let others pass in vain.

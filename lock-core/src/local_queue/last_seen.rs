@@ -36,7 +36,7 @@ impl Seen {
 /// The last view of one lock, and the contender that had it.
 #[derive(Debug, Default)]
 pub(super) struct LastSeen {
-    /// What was last seen of the lock, and when. A lock that a task of this client holds counts as seen now.
+    /// The last view of the lock, and its moment. A lock that a task of this client holds counts as seen now.
     seen: Option<(Instant, Seen)>,
     /// When the present contender got its turn.
     turn_came: Option<Instant>,

@@ -3,9 +3,9 @@
 
 mod hand_off_budget;
 mod last_seen;
-mod line;
 mod successor;
 mod turn;
+mod waiter_queue;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ use crate::name::Name;
 
 use hand_off_budget::HandOffBudget;
 use last_seen::LastSeen;
-use line::{Line, Ticket};
+use waiter_queue::{Ticket, WaiterQueue};
 
 pub(crate) use hand_off_budget::PASS_PAUSE;
 pub(crate) use last_seen::{FIRST_ANSWER, Seen};
@@ -44,9 +44,9 @@ struct LocalQueue(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Whether a task has the turn.
+    /// A task has the turn.
     is_taken: bool,
-    line: Line,
+    waiters: WaiterQueue,
     last_seen: LastSeen,
     hand_off_budget: HandOffBudget,
 }
@@ -77,19 +77,19 @@ impl LocalQueues {
     pub(crate) fn join(self: &Arc<Self>, name: &Name, request: impl FnOnce() -> Option<Request>) -> Joined {
         let queue = self.queue(name);
         // Holds this task's only reference to the queue, because a task that gives up may be the last one in it.
-        let place = Place { queues: self.clone(), name: name.clone(), queue: Some(queue) };
+        let queue_ref = QueueRef { queues: self.clone(), name: name.clone(), queue: Some(queue) };
         let now = self.clock.now();
-        let mut state = place.queue().state();
+        let mut state = queue_ref.queue().state();
         if !state.is_taken {
             state.is_taken = true;
             state.last_seen.turn_came(now);
             drop(state);
-            return Joined::Turn(Turn::new(place));
+            return Joined::Turn(Turn::new(queue_ref));
         }
         let (sender, arrival) = oneshot::channel();
-        let ticket = state.line.join(sender, request());
+        let ticket = state.waiters.join(sender, request());
         drop(state);
-        Joined::Waits(Waiting { arrival, ticket, place })
+        Joined::Waits(Waiting { arrival, ticket, queue_ref })
     }
 
     /// Returns what a contender in front has seen of `name` since `since`.
@@ -144,20 +144,20 @@ impl LocalQueue {
 
 /// A reference to a queue. The last one that is dropped removes the queue.
 #[derive(Debug)]
-struct Place {
+struct QueueRef {
     queues: Arc<LocalQueues>,
     name: Name,
     queue: Option<Arc<LocalQueue>>,
 }
 
-impl Place {
+impl QueueRef {
     fn queue(&self) -> &LocalQueue {
-        // It is taken only when the place is dropped.
-        self.queue.as_deref().expect("a place has its queue")
+        // It is taken only when the reference is dropped.
+        self.queue.as_deref().expect("a reference has its queue")
     }
 
-    fn another(&self) -> Place {
-        Place { queues: self.queues.clone(), name: self.name.clone(), queue: self.queue.clone() }
+    fn another(&self) -> QueueRef {
+        QueueRef { queues: self.queues.clone(), name: self.name.clone(), queue: self.queue.clone() }
     }
 
     fn now(&self) -> Instant {
@@ -165,12 +165,12 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for QueueRef {
     fn drop(&mut self) {
         let mut names = self.queues.names();
         let Some(queue) = self.queue.take() else { return };
         // The map's reference and this one. No task can take one in between, because queues are handed out under the
-        // map's lock, and each other place has one of its own.
+        // map's lock, and each other reference has one of its own.
         if Arc::strong_count(&queue) > 2 {
             return;
         }
@@ -183,26 +183,26 @@ impl Drop for Place {
     }
 }
 
-/// A task's place in a queue. If it is dropped, the task loses it.
+/// A task's position in a queue. If it is dropped, the task loses it.
 #[derive(Debug)]
 pub(crate) struct Waiting {
-    // Dropped before the place: it may have the turn, which the next waiter then gets.
+    // Dropped before the reference: it may have the turn, which the next waiter then gets.
     arrival: oneshot::Receiver<Arrival>,
     ticket: Ticket,
-    place: Place,
+    queue_ref: QueueRef,
 }
 
 impl Waiting {
     /// Waits for this task's turn. Cancel safe.
     pub(crate) async fn arrival(&mut self) -> Arrival {
-        // Only its turn takes a waiter's sender out of the line, and sends.
+        // Only its turn takes a waiter's sender out of the queue, and sends.
         (&mut self.arrival).await.expect("a waiter's turn comes")
     }
 
     /// Leaves the queue. Returns `None` if the turn has not come. If the server is being asked for this task's owner,
     /// waits for the answer: it says what there is to be released.
     pub(crate) async fn leave(mut self) -> Option<Arrival> {
-        let waited = self.place.queue().state().line.leave(self.ticket);
+        let waited = self.queue_ref.queue().state().waiters.leave(self.ticket);
         match waited {
             true => None,
             false => Some(self.arrival().await),
@@ -212,7 +212,7 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.place.queue().state().line.leave(self.ticket);
+        self.queue_ref.queue().state().waiters.leave(self.ticket);
     }
 }
 

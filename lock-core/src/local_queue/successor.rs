@@ -14,7 +14,7 @@ pub(crate) struct Asked {
     pub(crate) claim: Option<Box<dyn Claim>>,
     /// When the request was sent.
     pub(crate) at: Instant,
-    /// What came of it, as of an attempt.
+    /// The outcome, as of an attempt.
     pub(crate) outcome: Result<Attempt>,
 }
 

@@ -102,7 +102,7 @@ async fn a_queue_in_use_is_not_swept() {
     assert_eq!(queues.names().queues.len(), 0);
 }
 
-/// Whether another client was seen to hold the lock before the hand-off budget.
+/// The holder that was seen before the hand-off budget began.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Before {
     Busy,

@@ -16,7 +16,7 @@ use crate::human_duration::HumanDuration;
 use crate::local_queue::{FIRST_ANSWER, Seen};
 use crate::runtime::{Caller, RunToCompletion, Unanswered, runtime_ended};
 
-/// How long a caller whose wait has run out asks the server for the holder, where no attempt has shown it.
+/// The time for which a caller whose wait has run out asks the server for the holder, where no attempt has shown it.
 const HOLDER_LOOK: Duration = Duration::from_millis(50);
 
 const OTHERS_WERE_BEFORE: &str =

@@ -18,7 +18,7 @@ use crate::name::Name;
 use crate::owner::{Owner, OwnerBytes};
 use crate::period::Period;
 use crate::process::Shares;
-use crate::reentrant::{Place, Reentrant};
+use crate::reentrant::{HoldKey, Reentrant};
 use crate::runtime::RuntimeHandle;
 
 /// The lease of a lock whose terms name no other: the time for which it is kept without a renewal.
@@ -235,7 +235,7 @@ impl Lock {
         owner: &Reentrant,
         granted: impl Future<Output = Result<Option<Arc<Hold>>>>,
     ) -> Result<Option<Guard>> {
-        let entered = self.runtime.here(owner.enter(self.place(), granted)).await;
+        let entered = self.runtime.here(owner.enter(self.hold_key(), granted)).await;
         let entered = entered.unwrap_or_else(|why| Err(self.runtime.unanswered(why, Effect::NotApplied)));
         let hold = entered.map_err(|e| self.at("acquire", e))?;
         Ok(hold.map(Guard::new))
@@ -283,7 +283,7 @@ impl Lock {
 
     /// The key under which a reentrant owner finds what it holds. A caller that waits twice at the same place waits for
     /// itself.
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn hold_key(&self) -> HoldKey {
         (Arc::as_ptr(&self.shared).addr(), self.terms.name.clone())
     }
 

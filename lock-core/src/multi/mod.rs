@@ -50,7 +50,7 @@ impl MultiLock {
         if let Some(twice) = locks.iter().find(|lock| {
             // Another client may be connected to the same server.
             let elsewhere = lock.info().place(lock.name()).is_some_and(|place| !anywhere.insert(place));
-            !places.insert(lock.place()) || elsewhere
+            !places.insert(lock.hold_key()) || elsewhere
         }) {
             let name = twice.name();
             return Err(Error::invalid(format!(

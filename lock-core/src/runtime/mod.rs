@@ -26,7 +26,7 @@ pub(crate) use suspend::SuspendWatch;
 pub(crate) use task_count::{CountedTask, TaskCount};
 pub(crate) use waiting::Unanswered;
 
-/// How long the drop of a dedicated client's last handle waits for pending releases.
+/// The time for which the drop of a dedicated client's last handle waits for pending releases.
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
 /// The runtime of a client's claims. That of a dedicated client waits for pending releases when it is

@@ -225,7 +225,7 @@ impl Drop for Polling {
 /// A spawned task that polls the work until it has nothing to do, or until a caller does it again.
 struct PollTask {
     future: Arc<RunToCompletion>,
-    /// Whether the task has ended. Another one may have been spawned since.
+    /// The task has ended. Another one may have been spawned since.
     over: bool,
 }
 
@@ -266,7 +266,7 @@ impl Drop for PollTask {
 }
 
 thread_local! {
-    /// What this thread still has to drop, while it drops work that a runtime has left.
+    /// The work that this thread still has to drop, while it drops the work that a runtime has left.
     static ROW: RefCell<Option<VecDeque<Stage>>> = const { RefCell::new(None) };
 }
 

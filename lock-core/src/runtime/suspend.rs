@@ -53,7 +53,7 @@ async fn watch(task_count: Arc<TaskCount>, clock: Clock, events: Arc<Events>, sh
         let step = Duration::from_millis(shortest_ttl.load(Ordering::Relaxed) / 10)
             .clamp(SHORTEST_STEP, LONGEST_STEP);
         if let Some(by) = clock.watch(step).await {
-            events.tell(&Event::Jumped { by });
+            events.report(&Event::Jumped { by });
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::clock::Clock;
 use crate::error::{Effect, Error};
 use crate::process::OnlyHere;
 
-/// How long a runtime that runs may take for a task that does nothing, on a busy machine.
+/// The time that a runtime that runs may take for a task that does nothing, on a busy machine.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// Why a caller does not get what it waits for.

@@ -82,7 +82,7 @@ pub enum Settled<R, T> {
 pub enum Start<R> {
     /// Nothing: the first thing it does is a look.
     Look,
-    /// What this owner has written last, and no other client has replaced as far as it knows. The first look is left
+    /// The last write of this owner, which no other client has replaced as far as it knows. The first look is left
     /// out, which saves a round trip if that is so. If it is not, the swap is refused, and a look follows.
     ///
     /// Forget what is known after a call that failed: a write of that call may have replaced it, or still may.

@@ -10,7 +10,7 @@ use crate::driver::Info;
 #[derive(Debug)]
 pub struct CurrentInfo {
     info: RwLock<Arc<Info>>,
-    /// What stands before names on the server: a database or a table, and the prefix.
+    /// The part before names on the server: a database or a table, and the prefix.
     place: String,
 }
 

@@ -8,7 +8,7 @@ use super::call::unanswered;
 use crate::clock::Clock;
 use crate::error::{Effect, Error, Result};
 
-/// How much longer than its patience a call may take before its task is aborted.
+/// The time beyond its patience that a call may take before its task is aborted.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Runs `call` in a task of its own, which starts at once, and returns its result.

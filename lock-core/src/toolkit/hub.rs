@@ -31,9 +31,9 @@ struct NameListeners {
 #[derive(Debug, Default)]
 pub(super) struct Bell {
     pub(super) notify: Notify,
-    /// How often it has rung.
+    /// The number of times that it has rung.
     pub(super) rung: AtomicU32,
-    /// How many clients waited when it rang last, or about how many; zero if that is not known.
+    /// The number of clients that waited when it rang last, or an estimate; zero if that is not known.
     pub(super) waiters: AtomicU32,
 }
 
@@ -59,9 +59,10 @@ impl Bell {
 #[derive(Clone, Copy, Debug)]
 enum Crowd {
     Unknown,
-    /// How many there are.
+    /// The number of clients that wait.
     Counted(u32),
-    /// How many releases the last owner heard while it waited: in the order in which clients came, as many waited.
+    /// The number of releases that the last owner heard while it waited: in the order in which clients came, as many
+    /// waited.
     Heard(u32),
 }
 

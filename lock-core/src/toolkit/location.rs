@@ -169,7 +169,7 @@ impl std::fmt::Debug for Location {
     }
 }
 
-/// Whether an error may quote the names of a URL's parameters.
+/// The permission to quote the names of a URL's parameters in an error.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Quoting {
     Names,

@@ -74,7 +74,7 @@ pub struct Renewals(Arc<Shared>);
 struct Shared {
     under_way: AtomicUsize,
     queue: Batcher<Queued>,
-    /// Whether the server refuses the shared request, as an old one may.
+    /// The server refuses the shared request, as an old one may.
     refused: AtomicBool,
 }
 
@@ -83,12 +83,12 @@ struct Queued {
     call: Call,
     held: HeldKey,
     ttl: Duration,
-    reply: oneshot::Sender<Told>,
+    reply: oneshot::Sender<BatchAnswer>,
 }
 
 /// The answer of a batched request to one renewal.
 #[derive(Debug)]
-enum Told {
+enum BatchAnswer {
     Renewed(Duration),
     Nothing,
     Failed(Error),
@@ -124,9 +124,9 @@ impl Renewals {
         let is_alone = shared.under_way.fetch_add(1, Ordering::Relaxed) == 0;
         if !is_alone && !shared.refused.load(Ordering::Relaxed) {
             match shared.share(renews, call, &held, ttl).await {
-                Told::Renewed(left) => return Ok(Some(left)),
-                Told::Failed(error) => return Err(error),
-                Told::Nothing => {}
+                BatchAnswer::Renewed(left) => return Ok(Some(left)),
+                BatchAnswer::Failed(error) => return Err(error),
+                BatchAnswer::Nothing => {}
             }
         }
         renews.one(call, &held, ttl).await
@@ -141,14 +141,14 @@ impl Shared {
         call: &Call,
         held: &HeldKey,
         ttl: Duration,
-    ) -> Told {
+    ) -> BatchAnswer {
         let (reply, told) = oneshot::channel();
         if let Some(first) = self.queue.add(Queued { call: call.clone(), held: held.clone(), ttl, reply }) {
             tokio::spawn(self.clone().send(renews.clone(), first));
         }
         match call.within(told).await {
-            Some(told) => told.unwrap_or(Told::Nothing),
-            None => Told::Failed(call.out_of_time(Effect::Unknown)),
+            Some(told) => told.unwrap_or(BatchAnswer::Nothing),
+            None => BatchAnswer::Failed(call.out_of_time(Effect::Unknown)),
         }
     }
 
@@ -178,7 +178,7 @@ impl Shared {
             Ok(told) => {
                 for (Queued { reply, .. }, left) in queued.into_iter().zip(told) {
                     // The caller may have gone.
-                    drop(reply.send(left.map_or(Told::Nothing, Told::Renewed)));
+                    drop(reply.send(left.map_or(BatchAnswer::Nothing, BatchAnswer::Renewed)));
                 }
             }
             Err(error) => self.fail(queued, &error),
@@ -192,7 +192,7 @@ impl Shared {
             return self.refused.store(true, Ordering::Relaxed);
         };
         for Queued { reply, .. } in queued {
-            drop(reply.send(Told::Failed(Error::unavailable(effect, error.message()))));
+            drop(reply.send(BatchAnswer::Failed(Error::unavailable(effect, error.message()))));
         }
     }
 }

@@ -57,7 +57,7 @@ pub struct Sessions<S: Keepable> {
 struct Open<S> {
     session: Arc<S>,
     task: AbortHandle,
-    /// Whether a claim joined since the task last asked whether the session is idle.
+    /// A claim joined since the task last asked whether the session is idle.
     has_joined: bool,
 }
 

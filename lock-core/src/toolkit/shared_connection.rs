@@ -63,7 +63,7 @@ struct Shared<C: Connect> {
 struct Failure {
     at: Instant,
     error: Error,
-    /// How long the server had for it, if the call for which it began was over before.
+    /// The time that the server had for it, if the call for which it began was over before.
     out_of_time_after: Option<Duration>,
 }
 

@@ -21,7 +21,7 @@ enum Listener {
         hub: Hub,
         name: Name,
         bell: Arc<Bell>,
-        /// How often the bell had rung when this began.
+        /// The number of times that the bell had rung when this began.
         since: u32,
     },
     Holder {

@@ -33,7 +33,7 @@ impl Watchers {
 
     /// Wakes the claim of this owner, if it watches.
     pub fn wake(&self, owner: Owner) {
-        let waits = self.owners().get_mut(&owner).and_then(Watcher::tell);
+        let waits = self.owners().get_mut(&owner).and_then(Watcher::notify);
         if let Some(waker) = waits {
             waker.wake();
         }
@@ -42,8 +42,11 @@ impl Watchers {
     /// Wakes all claims, as after a gap in the feed. In the order of their owners, so that the same seed makes the same
     /// trace.
     pub fn wake_all(&self) {
-        let mut waits: Vec<(Owner, Waker)> =
-            self.owners().iter_mut().filter_map(|(owner, watcher)| Some((*owner, watcher.tell()?))).collect();
+        let mut waits: Vec<(Owner, Waker)> = self
+            .owners()
+            .iter_mut()
+            .filter_map(|(owner, watcher)| Some((*owner, watcher.notify()?)))
+            .collect();
         waits.sort_unstable_by_key(|(owner, _)| *owner);
         waits.into_iter().for_each(|(_, waker)| waker.wake());
     }
@@ -89,7 +92,7 @@ impl Watchers {
 
 impl Watcher {
     /// Keeps a wake-up, and returns the task that waits for it.
-    fn tell(&mut self) -> Option<Waker> {
+    fn notify(&mut self) -> Option<Waker> {
         self.is_told = true;
         self.waits.take()
     }

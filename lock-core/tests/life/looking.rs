@@ -52,7 +52,8 @@ async fn a_polling_waiter_looks_within_an_eighth_of_wait() {
 /// Another library's holder, on a server that pushes the releases of this one.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_behind_a_silent_holder_polls_and_wakes() {
-    let (script, client) = pushing((ms(1), Ok(Attempt::Busy(Busy::default().and_untold())))).await;
+    let (script, client) =
+        pushing((ms(1), Ok(Attempt::Busy(Busy::default().and_without_notification())))).await;
     let waiting = waits(&client);
     pass(ms(20_000)).await;
     let looks = script.times_of("attempt");

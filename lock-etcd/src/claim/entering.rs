@@ -134,19 +134,19 @@ impl EtcdClaim {
                 Ok(true)
             }
             Some(_) => {
-                self.take_another_slot();
+                self.take_another_number();
                 Ok(true)
             }
         }
     }
 
-    /// Takes another slot, because another owner now has the claim's key: the lock was revoked, and the key stays until
-    /// its lease ends.
-    pub(super) fn take_another_slot(&mut self) {
-        let slot = self.shared.slots.take(&self.request.name);
+    /// Takes another number, because another owner now has the claim's key: the lock was revoked, and the key stays
+    /// until its lease ends.
+    pub(super) fn take_another_number(&mut self) {
+        let number = self.shared.numbers.take(&self.request.name);
         let Request { name, owner, label, .. } = &self.request;
-        self.own = self.shared.layout.own(name, slot.number, *owner, label);
-        self.slots.push(slot);
+        self.own = self.shared.layout.own(name, number.number, *owner, label);
+        self.numbers.push(number);
         self.lost = self.held.map(|_| LossReason::Revoked).or(self.lost);
         (self.place, self.held, self.membership, self.foreign) = (None, None, None, Foreign::Unknown);
     }

@@ -44,7 +44,7 @@ pub(super) struct Held {
     /// The number of the last heartbeat that began before the latest news of this lock. Its answer may not include that
     /// news.
     pub(super) news: u64,
-    /// Whether the news is a possible change, and not the grant.
+    /// The news is a possible change, and not the grant.
     pub(super) doubted: bool,
     /// The number of the last proof that was passed on.
     pub(super) told: u64,

@@ -26,7 +26,7 @@ impl EtcdClaim {
                 Ok(Some(around))
             }
             Some(own) if own.value != self.own.value => {
-                self.take_another_slot();
+                self.take_another_number();
                 Ok(None)
             }
             _ => {

@@ -21,14 +21,14 @@ pub(super) struct Stream {
     requests: WatchRequestSender,
     answers: WatchResponseStream,
     clock: Clock,
-    /// How long the stream may take to accept a request.
+    /// The time that the stream may take to accept a request.
     patience: Duration,
-    /// How often each watch was made on this stream. The server remembers a number even if it ended that watch itself,
-    /// so no number is used twice.
+    /// The number of times that each watch was made on this stream. The server remembers a number even if it ended that
+    /// watch itself, so no number is used twice.
     made: HashMap<i64, i64>,
     /// Watches that existed before, on another stream or until a compaction. What happened in between is unknown.
     pub(super) remade: HashSet<i64>,
-    /// Whether the server has made any watch on this stream.
+    /// The server has made a watch on this stream.
     pub(super) serves: bool,
     /// The watches that the server was asked for and has not answered about. It answers in this order.
     asked: VecDeque<i64>,

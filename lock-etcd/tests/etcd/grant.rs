@@ -93,14 +93,14 @@ pub(crate) fn taken_keys_are_passed_over_one_by_one() -> Result<(), String> {
         for waits in [Queueing::Queued, Queueing::No] {
             let mut first = claim_with(&client, "a", LONG, PATIENCE, waits);
             granted(&mut first).await;
-            let slot_0 = queue(&mut raw, "a").await[0].key().to_vec();
+            let key_0 = queue(&mut raw, "a").await[0].key().to_vec();
             first.release().await.unwrap();
             drop(first);
             let lease = raw.lease_grant(60, None).await.unwrap().id();
-            let slot_1 = [slot_0.strip_suffix(b"0").expect("the first slot"), b"1"].concat();
-            for slot in [slot_0, slot_1] {
+            let key_1 = [key_0.strip_suffix(b"0").expect("the first number"), b"1"].concat();
+            for key in [key_0, key_1] {
                 let on = PutOptions::new().with_lease(lease);
-                raw.put(slot, "0123456789abcdef0123456789abcdef another", Some(on)).await.unwrap();
+                raw.put(key, "0123456789abcdef0123456789abcdef another", Some(on)).await.unwrap();
             }
             let mut third = claim_with(&client, "a", LONG, PATIENCE, waits);
             let busy = busy(&mut third).await;
@@ -109,7 +109,8 @@ pub(crate) fn taken_keys_are_passed_over_one_by_one() -> Result<(), String> {
                 let keys = queue(&mut raw, "a").await;
                 assert!(keys.len() == 3 && keys[2].key().ends_with(b"-2"), "{keys:?}");
             }
-            // The lease has not ended yet: a slot that one claim has passed over is not given to another claim either.
+            // The lease has not ended yet: a number that one claim has passed over is not given to another claim
+            // either.
             let mut fourth = claim(&client, "a", LONG);
             assert!(crate::server::busy(&mut fourth).await.queued);
             raw.lease_revoke(lease).await.unwrap();
@@ -120,15 +121,15 @@ pub(crate) fn taken_keys_are_passed_over_one_by_one() -> Result<(), String> {
     })
 }
 
-/// Each claim takes a slot before it sends a request. The claims are like as many tasks of one client that wait for one
-/// name.
+/// Each claim takes a number before it sends a request. The claims are like as many tasks of one client that wait for
+/// one name.
 pub(crate) fn a_claim_costs_the_same_however_many_there_are() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let client = server.client().await;
         let began = Instant::now();
         let mut claims: Vec<_> = (0..5_000).map(|_| claim(&client, "a", LONG)).collect();
-        // Frees some slots in the middle, and takes them again.
+        // Frees some numbers in the middle, and takes them again.
         claims.drain(1_000..4_000);
         claims.extend((0..5_000).map(|_| claim(&client, "a", LONG)));
         let took = began.elapsed();

@@ -107,7 +107,7 @@ pub(crate) fn a_tombstone_lies_under_the_attempts_own_lease() -> Result<(), Stri
 }
 
 // Proves: request-late
-pub(crate) fn a_slot_with_attempts_in_flight_is_not_reused() -> Result<(), String> {
+pub(crate) fn a_key_with_attempts_in_flight_is_not_reused() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let (proxy, client) = through(&server).await;

@@ -72,7 +72,7 @@ rules! {
         an_attempt_whose_answer_cannot_be_read_is_undone,
         a_late_attempt_finds_its_tombstone,
         a_tombstone_lies_under_the_attempts_own_lease,
-        a_slot_with_attempts_in_flight_is_not_reused,
+        a_key_with_attempts_in_flight_is_not_reused,
         a_cut_short_claim_leaves_its_key_to_sessions,
         a_release_undoes_an_attempt_dropped_in_flight,
     }

@@ -13,13 +13,13 @@ use crate::time::ServerTime;
 
 mod messages;
 
-pub use messages::{Answer, Request, Told};
+pub use messages::{Answer, Notification, Request};
 
 /// The distance of the clock beyond a token before the server may forget the token. The clock may also fall
 /// back by that much without a token falling too.
 pub const TOKEN_MEMORY: Duration = Duration::from_secs(3600);
-/// How many old names each grant looks at. A grant adds at most one name, so two looks keep the memory within twice
-/// what is needed.
+/// The number of old names that each grant looks at. A grant adds at most one name, so two looks keep the memory within
+/// twice what is needed.
 const LOOKED_AT: usize = 2;
 
 /// The server: every lock that is held, that a client listens to, or whose token may not be forgotten yet.
@@ -60,7 +60,7 @@ struct Holder {
 impl Server for LeaseServer {
     type Request = Request;
     type Answer = Answer;
-    type Push = Told;
+    type Push = Notification;
 
     fn handle(&mut self, now: ServerTime, from: ClientId, request: Request) -> Handled<Self> {
         match request {
@@ -103,8 +103,8 @@ impl Server for LeaseServer {
         }
     }
 
-    /// Tells no client when a lease ends by itself: a waiter knows the time from its failed attempt.
-    fn expire(&mut self, _now: ServerTime) -> Vec<(ClientId, Told)> {
+    /// Notifies no client when a lease ends by itself: a waiter knows the time from its failed attempt.
+    fn expire(&mut self, _now: ServerTime) -> Vec<(ClientId, Notification)> {
         Vec::new()
     }
 
@@ -246,7 +246,7 @@ impl LeaseServer {
         };
         self.writes += 1;
         let mut pushes: Vec<_> =
-            self.watchers.iter().map(|client| (*client, Told::Revoked(stands_for))).collect();
+            self.watchers.iter().map(|client| (*client, Notification::Revoked(stands_for))).collect();
         let revoked = match when {
             When::HoldersDeadline => {
                 let (deadline, stands_for) = (now, Some(stands_for));
@@ -345,8 +345,8 @@ impl Lock {
         self.held(now).is_none() && self.listeners.is_empty() && now >= forgettable
     }
 
-    fn wake(&self, key: &Key) -> Vec<(ClientId, Told)> {
-        self.listeners.keys().map(|client| (*client, Told::Released(key.clone()))).collect()
+    fn wake(&self, key: &Key) -> Vec<(ClientId, Notification)> {
+        self.listeners.keys().map(|client| (*client, Notification::Released(key.clone()))).collect()
     }
 }
 

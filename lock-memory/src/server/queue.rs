@@ -94,7 +94,7 @@ impl Server for QueueServer {
         Handled { answer, pushes }
     }
 
-    /// Tells the owners right behind what ends, and the owners of what ends.
+    /// Notifies the owners right behind what ends, and the owners of what ends.
     fn expire(&mut self, now: ServerTime) -> Pushes {
         let mut pushes = Vec::new();
         if self.next_expiry.is_none_or(|at| at > now) {
@@ -291,7 +291,7 @@ impl QueueServer {
         self.remove(&claimed, pushes)
     }
 
-    /// Removes a place, if there is one, and tells the owner of the place right behind it. Returns whether there was
+    /// Removes a place, if there is one, and notifies the owner of the place right behind it. Returns whether there was
     /// one.
     fn remove(&mut self, claimed: &Claimed, pushes: &mut Pushes) -> bool {
         let Some((removed, behind)) = self.queues.remove(claimed) else { return false };

@@ -11,7 +11,7 @@ use common::{A, B, NOW, SECOND, TTL, owner, shown};
 use lock_core::driver::{Revoked, When};
 use lock_core::{Label, LossReason};
 use lock_memory::ServerTime;
-use lock_memory::server::lease::{Answer, LeaseServer, Request, TOKEN_MEMORY, Told};
+use lock_memory::server::lease::{Answer, LeaseServer, Notification, Request, TOKEN_MEMORY};
 use lock_memory::server::{Handled, Key, Server};
 
 fn attempt(n: u64, ttl: Duration, deadline: ServerTime) -> Request {
@@ -166,7 +166,7 @@ fn only_the_holder_releases_and_listeners_are_told() {
     assert!(matches!(foreign.answer, Answer::NotHeld) && foreign.pushes.is_empty());
     let own = server.handle(NOW, A, release(1));
     assert!(matches!(own.answer, Answer::Released { others: true }));
-    assert_eq!(own.pushes, [A, B].map(|client| (client, Told::Released("n".into()))));
+    assert_eq!(own.pushes, [A, B].map(|client| (client, Notification::Released("n".into()))));
     assert!(matches!(ask(&mut server, NOW, release(1)), Answer::NotHeld), "twice");
 
     // A late `Unlisten` doesn't undo a newer `Listen`; one in time does.
@@ -219,7 +219,7 @@ fn only_the_first_holder_releases_a_revoked_lock() {
     assert!(matches!(ask(&mut server, NOW, release(8)), Answer::NotHeld), "this owner never held it");
     let released = server.handle(NOW, A, release(1));
     assert!(matches!(released.answer, Answer::Released { others: true }), "{released:?}");
-    assert_eq!(released.pushes, [(B, Told::Released("n".into()))]);
+    assert_eq!(released.pushes, [(B, Notification::Released("n".into()))]);
     assert!(grant(&mut server, NOW, 2) > first);
     assert!(matches!(ask(&mut server, NOW, release(1)), Answer::NotHeld), "once");
 }
@@ -230,7 +230,7 @@ fn a_revoke_is_told_to_watchers() {
     grant(&mut server, NOW, 1);
     assert_eq!(server.handle(NOW, B, revoke(1, 9, When::HoldersDeadline)).pushes, []);
     server.handle(NOW, A, Request::Watch);
-    let told = [(A, Told::Revoked(owner(1)))];
+    let told = [(A, Notification::Revoked(owner(1)))];
     assert_eq!(server.handle(NOW, B, revoke(9, 10, When::HoldersDeadline)).pushes, told, "its first holder");
     assert_eq!(server.handle(NOW, B, revoke(10, 11, When::Now)).pushes, told);
     server.hang_up(A);

@@ -8,7 +8,7 @@ use lock_core::{Effect, Error, Instant, Result};
 use redis::Value;
 
 use super::{RedisClaim, duration, grant_of, too_late};
-use crate::acks::Kept;
+use crate::acks::Acknowledged;
 use crate::facts::Membership;
 use crate::listening::Listening;
 use crate::server::Server;
@@ -35,7 +35,7 @@ impl RedisClaim {
             Ok(Attempt::Busy(busy)) => {
                 self.has_waited = true;
                 // A place in a queue is kept by asking: it needs the script each time.
-                self.untold = busy.untold;
+                self.without_notification = busy.without_notification;
                 let free_in = busy.free_in.filter(|_| !busy.queued);
                 self.taken_until = free_in.map(|free_in| call.began() + free_in);
                 Ok(Attempt::Busy(if self.listening.is_some() { busy.and_listens() } else { busy }))
@@ -72,11 +72,11 @@ impl RedisClaim {
             Ok(Value::Int(left @ 0..)) => {
                 let (busy, ends) =
                     (Busy::default().with_free_in(duration(left)), call.began() + duration(left));
-                Ok(match self.untold {
+                Ok(match self.without_notification {
                     false => Some(busy),
-                    // Another lease: only the script shows whether its holder tells of its release.
+                    // Another lease: only the script shows whether its holder announces its release.
                     true if ends > until + SAME_END => None,
-                    true => Some(busy.and_untold()),
+                    true => Some(busy.and_without_notification()),
                 })
             }
             Ok(_) => Ok(None),
@@ -107,14 +107,14 @@ impl RedisClaim {
             match answer.fields[..] {
                 [1, token, left] => {
                     return match acknowledgement.kept().await {
-                        Kept::Enough => {
+                        Acknowledged::Enough => {
                             grant_of(token, left).map(Attempt::Granted).ok_or_else(|| answer.unexpected())
                         }
                         too_few => Err(self.take_back(call, too_few).await),
                     };
                 }
                 [0, left] => return busy(left).map(Attempt::Busy),
-                [3, left] => return Ok(Attempt::Busy(busy(left)?.and_untold())),
+                [3, left] => return Ok(Attempt::Busy(busy(left)?.and_without_notification())),
                 [2, look] => return Ok(Attempt::Busy(Busy::queued().with_free_in(duration(look)))),
                 [-1] if !call.left().is_zero() => {}
                 [-1] => break,
@@ -125,7 +125,7 @@ impl RedisClaim {
     }
 
     /// Gives up a lock that was granted, and that too few replicas know of.
-    async fn take_back(&mut self, call: &Call, kept: Kept) -> Error {
+    async fn take_back(&mut self, call: &Call, kept: Acknowledged) -> Error {
         let message = format!("the grant was taken back: {kept}");
         match self.release_within(call).await {
             Ok(_) => Error::unavailable(Effect::NotApplied, message),

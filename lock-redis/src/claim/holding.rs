@@ -7,7 +7,7 @@ use lock_core::toolkit::{Call, whole_millis};
 use lock_core::{Effect, Error, Owner, Result};
 
 use super::{RedisClaim, duration};
-use crate::acks::Kept;
+use crate::acks::Acknowledged;
 use crate::errors;
 use crate::feed::Topic;
 use crate::layout::Listens;
@@ -33,7 +33,7 @@ impl RedisClaim {
         let (answer, acknowledgement) = self.server.run_acknowledged_on(&link, call, renew, command).await?;
         match answer.fields[..] {
             [1, left] => match acknowledgement.kept().await {
-                Kept::Enough => Ok(Renewal::Held { valid_for: duration(left), age: Duration::ZERO }),
+                Acknowledged::Enough => Ok(Renewal::Held { valid_for: duration(left), age: Duration::ZERO }),
                 // A replica that is promoted may have the earlier deadline.
                 too_few => {
                     Err(Error::unavailable(Effect::Unknown, format!("the renewal does not count: {too_few}")))

@@ -10,14 +10,14 @@ use lock_core::{Error, Info, Name, Result};
 use redis::ConnectionInfo;
 
 use super::claim::ClusterClaim;
+use super::hash_slots::Address;
 use super::members::{Members, Next};
-use super::slots::Address;
 use crate::check;
 use crate::driver::RedisDriver;
 use crate::server::Server;
 use crate::settings::Redis;
 
-/// How many names a check takes until one is at a member that can be asked.
+/// The number of names that a check takes until one is at a member that can be asked.
 const TRIED_NAMES: usize = 100;
 
 /// The driver of a cluster.

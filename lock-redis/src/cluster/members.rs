@@ -13,7 +13,7 @@ use redis::ConnectionInfo;
 use tokio::sync::watch;
 
 pub(super) use self::redirections::Next;
-use super::slots::{Address, Slots, Told};
+use super::hash_slots::{Address, HashSlots, KnownHosts};
 use crate::profile::Profile;
 use crate::race::{self, LOOK_AGAIN};
 use crate::server::{Server, digits_of_a_client};
@@ -24,7 +24,7 @@ use crate::side::slot;
 /// The members, as one client knows them.
 #[derive(Debug)]
 pub(crate) struct Members {
-    /// How a member is reached, but for its address.
+    /// The settings of a connection to a member, without its address.
     reached: ConnectionInfo,
     redis: Redis,
     context: Context,
@@ -41,9 +41,9 @@ pub(crate) struct Members {
 
 #[derive(Debug, Default)]
 struct Known {
-    slots: Slots,
+    slots: HashSlots,
     servers: BTreeMap<Address, Arc<Server>>,
-    /// How often the slots were read.
+    /// The number of times that the slots were read.
     reads: u64,
     /// When the members were asked for them last.
     asked: Option<Instant>,
@@ -111,7 +111,7 @@ impl Members {
         let share = call.left() / u32::try_from(candidates.len()).unwrap_or(u32::MAX).max(1);
         for address in candidates {
             match self.read_from(&address, &Call::begin(call.clock(), share.min(call.left()))).await {
-                Ok(slots) if slots.told() == Told::All => {
+                Ok(slots) if slots.hosts() == KnownHosts::All => {
                     self.learn(slots);
                     return Ok(());
                 }
@@ -202,16 +202,16 @@ impl Members {
         (finding, troubles.into_iter().map(|(address, _)| address.clone()).collect())
     }
 
-    async fn read_from(&self, address: &Address, call: &Call) -> Result<Slots> {
+    async fn read_from(&self, address: &Address, call: &Call) -> Result<HashSlots> {
         let server = self.server_at(address)?;
         let mut ask = redis::cmd("CLUSTER");
         let answer = server.ask(call, ask.arg("SLOTS")).await?;
-        Slots::parse(&answer, host_and_port(address).0)
+        HashSlots::parse(&answer, host_and_port(address).0)
     }
 
     /// Takes over which member has which slot. Members that have none are forgotten: their claims keep them as long as
     /// they need them.
-    fn learn(&self, slots: Slots) {
+    fn learn(&self, slots: HashSlots) {
         let mut known = self.known();
         known.servers.retain(|address, _| slots.all().contains(address));
         known.slots = slots;

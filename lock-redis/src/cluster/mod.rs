@@ -3,7 +3,7 @@
 
 mod claim;
 mod driver;
+mod hash_slots;
 mod members;
-mod slots;
 
 pub(crate) use driver::ClusterDriver;

@@ -160,14 +160,14 @@ pub(crate) fn a_silent_holder_is_known_by_its_value() {
             let _: () = raw.ask(&["SET", "a", theirs, "PX", "5000"]).await;
             let _: () = raw.ask(&["CONFIG", "RESETSTAT"]).await;
             for _ in 0..5 {
-                assert!(claims::busy(&mut waiter).await.untold, "{theirs}");
+                assert!(claims::busy(&mut waiter).await.without_notification, "{theirs}");
             }
             assert_eq!(raw.calls("evalsha").await, 1, "the others are cheap looks");
             // Its lease goes on, or another client has the lock. The script shows which.
             for (value, untold) in [(theirs, true), (OURS, false)] {
                 let _: () = raw.ask(&["SET", "a", value, "PX", if untold { "9000" } else { "20000" }]).await;
                 for _ in 0..5 {
-                    assert_eq!(claims::busy(&mut waiter).await.untold, untold, "{value}");
+                    assert_eq!(claims::busy(&mut waiter).await.without_notification, untold, "{value}");
                 }
             }
             assert_eq!(raw.calls("evalsha").await, 3, "one for each lease");

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// longer existed at the first release. Therefore each node's first answer counts.
 #[derive(Debug, Default)]
 pub(super) struct ReleaseAnswers {
-    /// Whether each node had the lock when it was first asked to release it.
+    /// For each node: it had the lock when it was first asked to release it.
     had_it: BTreeMap<usize, bool>,
 }
 

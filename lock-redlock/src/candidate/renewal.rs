@@ -13,8 +13,8 @@ use super::{Candidate, outcome};
 use crate::node::{Ask, Kept, Node};
 use crate::quorum::{Answer, Quorum, kept_by};
 
-/// How long a renewal that a majority has decided waits for the other nodes, so that a node which has lost the lock gets
-/// it back by the same renewal. One that answers later gets it back by the next one.
+/// The time for which a renewal that a majority has decided waits for the other nodes, so that a node which has lost
+/// the lock gets it back by the same renewal. One that answers later gets it back by the next one.
 const FOR_THE_OTHERS: Duration = Duration::from_millis(10);
 
 impl<N: Node> Candidate<N> {
@@ -78,7 +78,7 @@ impl<N: Node> Quorum<N> {
 /// The answers to one renewal.
 #[derive(Default)]
 struct Answers {
-    /// How long each node that has the lock keeps it.
+    /// The time for which each node that has the lock keeps it.
     left: Vec<Duration>,
     /// The answers of the nodes that do not have it.
     lost: Vec<Kept>,

@@ -8,8 +8,8 @@ use lock_core::{Effect, Error};
 use sqlx::Error as SqlxError;
 use sqlx::mysql::MySqlDatabaseError;
 
-use crate::said::Said;
 use crate::server::{Trouble, is_misread};
+use crate::server_message::ServerMessage;
 
 /// The number of a server's error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,13 +51,16 @@ pub(super) fn connecting(error: SqlxError) -> Error {
         SqlxError::Tls(_) => unencrypted(error),
         SqlxError::Io(why) if why.kind() == std::io::ErrorKind::InvalidData => unencrypted(error),
         _ if is_misread(&error) => reading(error),
-        _ => Error::unavailable(Effect::NotApplied, format!("the server can't be reached: {}", Said(&error)))
-            .with_source(error),
+        _ => Error::unavailable(
+            Effect::NotApplied,
+            format!("the server can't be reached: {}", ServerMessage(&error)),
+        )
+        .with_source(error),
     }
 }
 
 fn unencrypted(error: SqlxError) -> Error {
-    let said = Said(&error).to_string();
+    let said = ServerMessage(&error).to_string();
     let advice = certificate_advice(&said);
     let message =
         format!("TLS could not be agreed on: {said}{advice}; see the URL's ca, cert, key and ssl-mode");
@@ -67,7 +70,7 @@ fn unencrypted(error: SqlxError) -> Error {
 /// Converts an error of reading an answer that is not what the statement asks for. The same statement would get the
 /// same answer again.
 pub(super) fn reading(error: SqlxError) -> Error {
-    Error::rejected(format!("the server's answer is not what was asked for: {}", Said(&error)))
+    Error::rejected(format!("the server's answer is not what was asked for: {}", ServerMessage(&error)))
         .with_source(error)
 }
 
@@ -76,7 +79,8 @@ pub(super) fn asking(error: SqlxError) -> Error {
     match number(&error) {
         Some(number) => classify_number(number, error, Effect::Unknown),
         None => {
-            let message = format!("the connection broke before the server's answer came: {}", Said(&error));
+            let message =
+                format!("the connection broke before the server's answer came: {}", ServerMessage(&error));
             Error::unavailable(Effect::Unknown, message).with_source(error)
         }
     }
@@ -149,7 +153,7 @@ fn number(error: &SqlxError) -> Option<u16> {
 }
 
 fn classify_number(number: u16, error: SqlxError, otherwise: Effect) -> Error {
-    let said = Said(&error);
+    let said = ServerMessage(&error);
     let ours = match Meaning::of(number) {
         Meaning::Blocked => {
             let message = format!("other transactions blocked the statement until its time was over: {said}");

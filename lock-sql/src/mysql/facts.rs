@@ -7,7 +7,7 @@ use sqlx::{Result, Row};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Facts {
     pub(super) flush: Flush,
-    /// Whether it is a replica, or a primary that steps down.
+    /// The server's role: a replica, or a primary that steps down, takes no writes.
     pub(super) writable: Writable,
 }
 
@@ -21,7 +21,7 @@ pub(super) enum Flush {
     Later,
 }
 
-/// Whether the server takes writes from all users.
+/// The users from whom the server takes writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Writable {
     #[default]

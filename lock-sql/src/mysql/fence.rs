@@ -37,7 +37,7 @@ pub struct Fence {
     resource: Vec<u8>,
     /// The table's name as SQL text.
     table: Arc<str>,
-    /// What another driver runs.
+    /// The statement for another driver.
     statement: Arc<str>,
 }
 

@@ -19,7 +19,7 @@ use crate::server::{Answer, Dialect, LockWait, Opened, Trouble};
 /// A server that connections are opened to.
 pub(crate) struct Server {
     options: MySqlConnectOptions,
-    /// What the last connection found out.
+    /// The facts that the last connection found out.
     info: CurrentInfo,
 }
 
@@ -95,7 +95,7 @@ impl Server {
 /// The properties that a session shows.
 struct Greeted {
     clock: SessionClock,
-    /// Whether the server lets a statement wait for rows.
+    /// The server lets a statement wait for rows.
     waits: bool,
 }
 
@@ -138,7 +138,7 @@ impl fmt::Debug for Server {
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(super) connection: MySqlConnection,
-    /// Whether a statement that waits for no row has to find out first whether its row is locked, because the server would
+    /// A statement that waits for no row has to find out first whether its row is locked, because the server would
     /// let it wait.
     finds_out: bool,
 }

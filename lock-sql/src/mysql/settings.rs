@@ -11,8 +11,8 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 use super::schema;
 use super::table::MySqlTable;
 use crate::driver::SqlDriver;
-use crate::said::Said;
 use crate::server::{Certificates, Parameters, TableName};
+use crate::server_message::ServerMessage;
 
 /// A MySQL or MariaDB server, and how to reach it.
 ///
@@ -198,7 +198,7 @@ fn parse_base(url: &Location) -> Result<MySqlConnectOptions> {
     }
     // sqlx' errors name what is wrong, and never contain the URL.
     let options = MySqlConnectOptions::from_str(url.base())
-        .map_err(|e| Error::invalid(format!("not a MySQL URL: {}", Said(&e))).with_source(e))?;
+        .map_err(|e| Error::invalid(format!("not a MySQL URL: {}", ServerMessage(&e))).with_source(e))?;
     Ok(options.disable_statement_logging())
 }
 

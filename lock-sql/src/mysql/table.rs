@@ -108,7 +108,7 @@ impl MySqlTable {
     }
 }
 
-/// Whether a name has its row.
+/// The state of a name's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Existence {
     Expected,

@@ -16,9 +16,9 @@ use super::statements::Statements;
 use crate::server::{Pool, Purpose, left};
 use crate::table::{Key, Listener};
 
-/// How long a mark lasts. The waiter doesn't remove it, because other claims may wait too.
+/// The time for which a mark lasts. The waiter doesn't remove it, because other claims may wait too.
 const MARK: Duration = Duration::from_secs(30);
-/// How old a mark may become before it is written again.
+/// The age that a mark may reach before it is written again.
 const FRESH: Duration = Duration::from_secs(15);
 
 /// A claim that waits, and the mark that shows it.

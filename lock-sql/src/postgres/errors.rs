@@ -8,14 +8,14 @@ use lock_core::{Effect, Error};
 use sqlx::Error as SqlxError;
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
-use crate::said::Said;
 use crate::server::{Trouble, is_misread};
+use crate::server_message::ServerMessage;
 
 /// Converts an error of connecting: no lock was touched.
 pub(crate) fn connecting(error: SqlxError) -> Error {
     let refused = |why: String| Error::rejected(why);
     let not_now = |why: String| Error::unavailable(Effect::NotApplied, why);
-    let said = Said(&error);
+    let said = ServerMessage(&error);
     let found = match (&error, code(&error)) {
         (_, Some(code)) if code.starts_with("28") => refused(format!("the server refuses the user: {said}")),
         (_, Some("3D000")) => refused(format!("{said}; create it, or name another in the URL")),
@@ -56,7 +56,7 @@ fn is_another_kinds(said: &str) -> bool {
 /// Converts the error of a running statement.
 pub(crate) fn asking(error: SqlxError) -> Trouble {
     let Some(said) = error.try_downcast_ref() else {
-        let message = format!("the connection broke: {}", Said(&error));
+        let message = format!("the connection broke: {}", ServerMessage(&error));
         return Trouble::Broken(Error::unavailable(Effect::Unknown, message).with_source(error));
     };
     let (code, text) = (said.code().to_owned(), said.message().to_owned());
@@ -117,7 +117,7 @@ pub(crate) fn reading(error: SqlxError) -> Error {
 }
 
 fn misread(error: &SqlxError) -> String {
-    format!("the server's answer is not what was asked for: {}", Said(error))
+    format!("the server's answer is not what was asked for: {}", ServerMessage(error))
 }
 
 /// The error for a standby: a lock is a write, and a standby takes no writes. It may be promoted soon, or the address
@@ -153,7 +153,7 @@ fn read_only(text: &str) -> Error {
 }
 
 fn unencrypted(error: &SqlxError) -> String {
-    let said = Said(error).to_string();
+    let said = ServerMessage(error).to_string();
     format!(
         "no encrypted connection: {said}{}; the certificate must come from one of the roots in ?ca=, and name the host",
         certificate_advice(&said)

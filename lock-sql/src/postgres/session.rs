@@ -34,13 +34,13 @@ pub(crate) struct Sessions {
     /// The table, with its schema.
     table: TableName,
     greeting: Arc<str>,
-    /// Whether a pooler was found in between. If so, connections are opened without settings that the pooler may not
+    /// A pooler was found in between. If so, connections are opened without settings that the pooler may not
     /// understand.
     pooled: AtomicBool,
     info: CurrentInfo,
-    /// Whether the table of locks was created on one of the connections.
+    /// The table of locks was created on one of the connections.
     created: AtomicBool,
-    /// Whether a session was asked where the user's own search path leads.
+    /// A session was asked where the user's own search path leads.
     path_checked: AtomicBool,
 }
 
@@ -89,8 +89,8 @@ macro_rules! pinned {
     };
 }
 
-/// What our statements rely on, set for the transaction that begins with it. A pooled session has the settings that
-/// another client left there.
+/// The settings that our statements rely on, set for the transaction that begins with it. A pooled session has the
+/// settings that another client left there.
 ///
 /// - A grant counts when it is on the disk, here and at the synchronous standbys. If a crash could take a grant back,
 ///   there would be a second holder.
@@ -105,7 +105,7 @@ pub(super) const PINNED: &str = concat!(pinned!(), "SET LOCAL lock_timeout = 100
 /// The same for statements that wait for no row.
 const PINNED_WITHOUT_WAITING: &str = concat!(pinned!(), "SET LOCAL lock_timeout = 1; ");
 
-/// What a session of our own is given in its greeting, for as long as it lasts.
+/// The settings of a session of our own, given in its greeting for as long as it lasts.
 const OWN: [(&str, &str); 5] = [
     ("default_transaction_isolation", "read committed"),
     ("synchronous_commit", "on"),
@@ -114,7 +114,7 @@ const OWN: [(&str, &str); 5] = [
     ("bytea_output", "hex"),
 ];
 
-/// How long a statement waits for a row that another transaction has locked, or for the table.
+/// Returns the time for which a statement waits for a row that another transaction has locked, or for the table.
 fn lock_timeout(lock_wait: LockWait) -> (&'static str, &'static str) {
     // 0 would mean without end.
     let millis = match lock_wait {

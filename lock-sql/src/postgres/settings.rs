@@ -11,8 +11,8 @@ use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use super::schema;
 use super::table::PostgresTable;
 use crate::driver::SqlDriver;
-use crate::said::Said;
 use crate::server::{Certificates, Parameters};
+use crate::server_message::ServerMessage;
 
 /// A PostgreSQL server, and how to reach it.
 ///
@@ -96,7 +96,7 @@ impl Postgres {
         let passed_on = url.take_query(&DRIVERS);
         let options: PgConnectOptions =
             format!("{}?{passed_on}", url.base()).parse().map_err(|e: sqlx::Error| {
-                Error::invalid(format!("not a PostgreSQL URL: {}", Said(&e))).with_source(e)
+                Error::invalid(format!("not a PostgreSQL URL: {}", ServerMessage(&e))).with_source(e)
             })?;
         url.finish(&format!("{}, sslmode, {}, {}", Parameters::KNOWN, DRIVERS.join(", "), TAKEN.join(", ")))?;
         let options = encrypted(options.disable_statement_logging(), mode, certificates)?;

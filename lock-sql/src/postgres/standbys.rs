@@ -4,9 +4,9 @@
 /// The standbys that a commit waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Synchronous {
-    /// How many standbys have the grant on the disk when it counts.
+    /// The number of standbys that have the grant on the disk when it counts.
     pub(super) awaited: usize,
-    /// How many standbys the setting names; `None` if it names any (`*`).
+    /// The number of standbys that the setting names; `None` if it names any (`*`).
     named: Option<usize>,
 }
 

@@ -61,7 +61,7 @@ const LOOK: &str = "
 SELECT {now}, l.owner, l.token, l.expires, l.label, l.revoked
 FROM (SELECT 1) AS one LEFT JOIN {table} AS l ON l.name = $1";
 
-/// What the names begin with. Returns those of the locks that are held.
+/// Takes the beginning of names. Returns the names of the locks that are held.
 const LIST: &str = "
 SELECT {now}, name FROM {table} WHERE substring(name FROM 1 FOR length($1)) = $1 AND expires > {now}";
 
@@ -192,7 +192,7 @@ idle AS MATERIALIZED (
 gone AS (DELETE FROM {table} AS l USING idle WHERE l.name = idle.name)
 SELECT {now}, count(*), (SELECT name FROM seen ORDER BY name DESC LIMIT 1), (SELECT count(*) FROM idle) FROM seen";
 
-/// How many rows the probe returns if everything that a lock needs was done.
+/// The number of rows that the probe returns if everything that a lock needs was done.
 pub(super) const PROBED: usize = 3;
 
 /// Undoes the statements before it in the same message. If one of those fails, nothing is written, and no transaction

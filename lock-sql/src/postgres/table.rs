@@ -47,10 +47,10 @@ pub(crate) struct PostgresTable {
     sweep: Sweep,
 }
 
-/// How long a release learns from a mark that a client waits. A waiting claim looks again within 5 s, and then
-/// refreshes its mark.
+/// The time for which a release learns from a mark that a client waits. A waiting claim looks again within 5 s, and
+/// then refreshes its mark.
 const MARK: Duration = Duration::from_secs(20);
-/// How old a mark may become before it is refreshed. More than half of its time is left then.
+/// The age that a mark may reach before it is refreshed. More than half of its time is left then.
 pub(super) const REFRESHED: Duration = Duration::from_secs(3);
 
 /// Writes the marks that show that claims wait.

@@ -45,7 +45,7 @@ enum Replaced {
     Granted {
         token: i64,
         left: Duration,
-        /// Whether another client waits.
+        /// Another client waits.
         others: bool,
         /// The number of the table.
         table: i64,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use lock_core::{Error, Result};
 
-use super::line::LockWait;
+use super::request_queue::LockWait;
 
 /// The dialect of one kind of database server: connecting to it, and running a statement there.
 pub(crate) trait Dialect: fmt::Debug + Send + Sync + 'static {
@@ -39,7 +39,7 @@ pub(crate) struct Opened<C> {
 #[derive(Debug)]
 pub(crate) struct Answer<R> {
     pub(crate) rows: Vec<R>,
-    /// What `LAST_INSERT_ID(…)` was set to, on servers that have it.
+    /// The value that `LAST_INSERT_ID(…)` was set to, on servers that have it.
     #[cfg_attr(not(feature = "mysql"), allow(dead_code, reason = "only MySQL's dialect reads it"))]
     pub(crate) last_insert_id: u64,
     /// The server's time in microseconds, if the answer contains it.

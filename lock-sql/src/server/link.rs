@@ -5,7 +5,7 @@ use lock_core::toolkit::{Call, Drift, ServerClock};
 use lock_core::{Clock, Effect, Error, Instant};
 
 use super::dialect::{Answer, Dialect, Opened, Trouble};
-use super::line::LockWait;
+use super::request_queue::LockWait;
 
 /// An open connection.
 #[derive(Debug)]

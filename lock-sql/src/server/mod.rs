@@ -2,20 +2,20 @@
 //! the server clock, and the URL parameters beside the driver's own.
 
 mod dialect;
-mod line;
 mod link;
 mod parameters;
 mod pool;
+mod request_queue;
 mod serving;
 mod table_name;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use dialect::{Answer, Dialect, Opened, Trouble};
-pub(crate) use line::{LockWait, Purpose};
 pub(crate) use link::Moment;
 pub(crate) use parameters::{Certificates, Parameters};
 pub(crate) use pool::Pool;
+pub(crate) use request_queue::{LockWait, Purpose};
 pub(crate) use table_name::TableName;
 
 use std::time::Duration;

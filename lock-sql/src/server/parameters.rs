@@ -7,7 +7,7 @@ use lock_core::{Error, Result};
 
 use super::table_name::TableName;
 
-/// How many connections a client opens at most, unless the URL says otherwise.
+/// The number of connections that a client opens at most, unless the URL says otherwise.
 const CONNECTIONS: usize = 8;
 /// The largest number that a URL may name. More connections would only queue at the server.
 const MOST_CONNECTIONS: usize = 1000;

@@ -14,9 +14,9 @@ use lock_core::{Clock, Effect, Error, Instant, Result};
 use tokio::sync::oneshot;
 
 use super::dialect::{Answer, Dialect};
-use super::line::{Entry, Line, LockWait, Purpose, Turn};
 use super::link::{Link, Moment};
-use super::serving::{Asked, Job, Make, Request, Resting};
+use super::request_queue::{Entry, LockWait, Purpose, RequestQueue, Turn};
+use super::serving::{Job, Make, Request, Resting, StatementOutcome};
 
 /// Connections to one server. Cheap to clone.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(crate) struct Pool<D: Dialect>(Arc<Shared<D>>);
 #[derive(Debug)]
 pub(super) struct Shared<D: Dialect> {
     dialect: D,
-    /// How long opening a connection may take.
+    /// The time that opening a connection may take.
     patience: Duration,
     state: Mutex<State<D>>,
 }
@@ -33,7 +33,7 @@ pub(super) struct Shared<D: Dialect> {
 pub(super) struct State<D: Dialect> {
     /// The connections that no request uses; the one used last is on top.
     pub(super) idle: Vec<Link<D>>,
-    pub(super) line: Line<Request<D>>,
+    pub(super) queue: RequestQueue<Request<D>>,
     /// The tasks that have nothing to do; the one that was busy last is on top.
     pub(super) resting: Vec<Resting<D>>,
 }
@@ -42,8 +42,8 @@ pub(super) struct State<D: Dialect> {
 /// have dropped it, and a call on it would then lose all of its patience.
 const MAX_IDLE: Duration = Duration::from_secs(30);
 
-/// How long a statement that the server undid is not repeated: a fourth of the time since, within these bounds. A row that
-/// was locked for a moment is asked for soon, and many that stay locked cost the server little.
+/// The time for which a statement that the server undid is not repeated: a fourth of the time since, within these
+/// bounds. A row that was locked for a moment is asked for soon, and many that stay locked cost the server little.
 const AGAIN: Range<Duration> = Duration::from_millis(2)..Duration::from_millis(250);
 
 impl<D: Dialect> Clone for Pool<D> {
@@ -55,7 +55,7 @@ impl<D: Dialect> Clone for Pool<D> {
 impl<D: Dialect> Pool<D> {
     /// Creates a pool of at most `connections` connections; fewer than two are taken for two.
     pub(crate) fn new(dialect: D, connections: usize, patience: Duration) -> Pool<D> {
-        let state = State { idle: Vec::new(), line: Line::new(connections), resting: Vec::new() };
+        let state = State { idle: Vec::new(), queue: RequestQueue::new(connections), resting: Vec::new() };
         Pool(Arc::new(Shared { dialect, patience, state: Mutex::new(state) }))
     }
 
@@ -82,9 +82,9 @@ impl<D: Dialect> Pool<D> {
         loop {
             let turn = if undone.is_none() { Turn::First } else { Turn::Again };
             let (since, error) = match (self.ask_once(call, purpose, turn, make.clone()).await, undone) {
-                (Ok(Asked::Answered(answer)), _) => return Ok(answer),
-                (Ok(Asked::Undone(error)), None) => (clock.now(), error),
-                (Ok(Asked::Undone(error)), Some((since, _))) => (since, error),
+                (Ok(StatementOutcome::Answered(answer)), _) => return Ok(answer),
+                (Ok(StatementOutcome::Undone(error)), None) => (clock.now(), error),
+                (Ok(StatementOutcome::Undone(error)), Some((since, _))) => (since, error),
                 // Nothing was sent once more: all connections are used for others that wait for rows.
                 (Err(e), Some((_, error))) if call.is_over() && !e.may_have_taken_effect() => {
                     return Err(error);
@@ -107,7 +107,7 @@ impl<D: Dialect> Pool<D> {
         purpose: Purpose,
         turn: Turn,
         make: Make<D>,
-    ) -> Result<Asked<D::Row>> {
+    ) -> Result<StatementOutcome<D::Row>> {
         let (reply, mut answer) = oneshot::channel();
         let request = Request { call: call.clone(), make, reply };
         let (entry, task) = self.0.state().enter(purpose, turn, request);
@@ -118,7 +118,7 @@ impl<D: Dialect> Pool<D> {
             }
             Entry::Waits(ticket) => match call.within(&mut answer).await {
                 Some(answer) => answer,
-                None if self.0.state().line.leave(purpose, turn, ticket) => return Err(no_connection()),
+                None if self.0.state().queue.leave(purpose, turn, ticket) => return Err(no_connection()),
                 None => answer.await,
             },
         };
@@ -178,14 +178,14 @@ impl<D: Dialect> Shared<D> {
 }
 
 impl<D: Dialect> State<D> {
-    /// Lets a request enter the line. If it has a connection to use, also returns a task that has nothing to do.
+    /// Lets a request enter the queue. If it has a connection to use, also returns a task that has nothing to do.
     fn enter(
         &mut self,
         purpose: Purpose,
         turn: Turn,
         request: Request<D>,
     ) -> (Entry<Request<D>>, Option<Resting<D>>) {
-        let entry = self.line.enter(purpose, turn, request);
+        let entry = self.queue.enter(purpose, turn, request);
         let task = match entry {
             Entry::Served(..) => self.resting.pop(),
             Entry::Waits(_) => None,

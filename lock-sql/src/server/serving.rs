@@ -14,9 +14,9 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::dialect::{Answer, Dialect};
-use super::line::{LockWait, Use};
 use super::link::{Link, Moment, Ran};
 use super::pool::Shared;
+use super::request_queue::{LockWait, Use};
 
 /// A statement that a caller waits for.
 pub(super) struct Request<D: Dialect> {
@@ -30,13 +30,13 @@ pub(super) struct Request<D: Dialect> {
 pub(super) type Make<D> = Arc<dyn Fn(Moment) -> <D as Dialect>::Statement + Send + Sync>;
 
 /// The outcome of a statement.
-pub(super) enum Asked<R> {
+pub(super) enum StatementOutcome<R> {
     Answered(Answer<R>),
     /// The server undid it, because other transactions were in the way.
     Undone(Error),
 }
 
-type Outcome<D> = Result<Asked<<D as Dialect>::Row>>;
+type Outcome<D> = Result<StatementOutcome<<D as Dialect>::Row>>;
 type Reply<D> = oneshot::Sender<Outcome<D>>;
 
 /// A request that has a connection to use, for a task that has nothing to do.
@@ -46,7 +46,7 @@ pub(super) struct Job<D: Dialect> {
     pub(super) request: Request<D>,
 }
 
-/// How much longer than its patience a statement may take before its connection is closed.
+/// The time beyond its patience that a statement may take before its connection is closed.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// A task that has nothing to do. It ends with the pool.
@@ -78,11 +78,11 @@ async fn work<D: Dialect>(first: Job<D>) {
 /// The use of a connection. The next request gets it, whatever ends this use.
 struct Serving<D: Dialect> {
     shared: Arc<Shared<D>>,
-    /// What is used; `None` if it is not used any more.
+    /// The connection's present use; `None` if it is not used any more.
     used: Option<Use>,
     /// The connection of the last request, if it can be used again.
     link: Option<Link<D>>,
-    /// Whether the last answer was there as soon as its statement was sent.
+    /// The last answer was there as soon as its statement was sent.
     was_at_once: bool,
 }
 
@@ -150,8 +150,8 @@ impl<D: Dialect> Serving<D> {
     /// Keeps the connection if it can be used again. Returns the outcome of its statement.
     fn keep(&mut self, link: Link<D>, ran: Ran<D::Row>) -> Outcome<D> {
         let outcome = match ran {
-            Ran::Answered(answer) => Ok(Asked::Answered(answer)),
-            Ran::Undone(error) => Ok(Asked::Undone(error)),
+            Ran::Answered(answer) => Ok(StatementOutcome::Answered(answer)),
+            Ran::Undone(error) => Ok(StatementOutcome::Undone(error)),
             Ran::Failed(error) => Err(error),
             Ran::Broken(error) => {
                 // What broke this connection has usually broken the others too. Otherwise each would cost another call.
@@ -166,7 +166,7 @@ impl<D: Dialect> Serving<D> {
     /// Returns the next request for the connection. Without one, puts the connection and this task aside.
     fn next(&mut self) -> std::result::Result<Request<D>, oneshot::Receiver<Job<D>>> {
         let mut state = self.shared.state();
-        if let Some((used, request)) = self.used.take().and_then(|done| state.line.next(done)) {
+        if let Some((used, request)) = self.used.take().and_then(|done| state.queue.next(done)) {
             self.used = Some(used);
             return Ok(request);
         }
@@ -178,9 +178,9 @@ impl<D: Dialect> Serving<D> {
 }
 
 impl<D: Dialect> Drop for Serving<D> {
-    /// A panic, or the end of the runtime, must not leave the line without this connection.
+    /// A panic, or the end of the runtime, must not leave the queue without this connection.
     fn drop(&mut self) {
-        let next = self.used.take().and_then(|done| self.shared.state().line.next(done));
+        let next = self.used.take().and_then(|done| self.shared.state().queue.next(done));
         // Without a runtime, no request is answered: their callers see that.
         if let (Some((used, request)), Ok(_)) = (next, Handle::try_current()) {
             Job { shared: self.shared.clone(), used, request }.start(None);

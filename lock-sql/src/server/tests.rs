@@ -26,7 +26,7 @@ struct State {
     /// If set, the next connection opens only after this notification.
     opening: Mutex<Option<Arc<Notify>>>,
     steps: Mutex<VecDeque<Step>>,
-    /// Whether answers contain the server's time.
+    /// Answers contain the server's time.
     tells_time: AtomicBool,
     deadlines: Mutex<Vec<i64>>,
 }
@@ -45,7 +45,7 @@ enum Step {
     Broken,
 }
 
-/// How far the server clock is ahead of the client's, in microseconds.
+/// The time by which the server clock is ahead of the client's, in microseconds.
 const AHEAD: i64 = 3_600_000_000;
 
 impl Scripted {
@@ -68,7 +68,7 @@ impl Scripted {
         self.0.opened.load(Ordering::SeqCst)
     }
 
-    /// How many statements have arrived.
+    /// Returns the number of statements that have arrived.
     fn asked(&self) -> usize {
         self.0.deadlines.lock().unwrap().len()
     }

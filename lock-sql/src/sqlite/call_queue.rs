@@ -11,14 +11,14 @@ use lock_core::toolkit::Call;
 use lock_core::{Effect, Error, Result};
 use tokio::sync::oneshot;
 
-use super::serial_connection::{Answer, Link, Route, Slot, Statement, Writes};
+use super::serial_connection::{Answer, IdleLink, Link, Route, Statement, Writes};
 use super::time::Now;
 
 /// The calls that wait for a connection.
 #[derive(Debug)]
 pub(super) struct CallQueue {
     route: Arc<Route>,
-    link: Arc<Slot>,
+    link: Arc<IdleLink>,
     state: Mutex<State>,
 }
 
@@ -39,11 +39,11 @@ struct Queued {
 
 type Reply = oneshot::Sender<Result<Answer>>;
 
-/// How much longer than its call a statement may take before its connection is given up.
+/// The time beyond its call that a statement may take before its connection is given up.
 const GRACE: Duration = Duration::from_secs(1);
 
 impl CallQueue {
-    pub(super) fn new(route: Arc<Route>, link: Arc<Slot>) -> CallQueue {
+    pub(super) fn new(route: Arc<Route>, link: Arc<IdleLink>) -> CallQueue {
         CallQueue { route, link, state: Mutex::default() }
     }
 

@@ -13,28 +13,28 @@ use lock_core::{Effect, Error, Result};
 use tokio::sync::OwnedMutexGuard;
 
 use super::file::File;
-use super::serial_connection::Slot;
+use super::serial_connection::IdleLink;
 
 static OPEN: PerProcess<Mutex<HashMap<PathBuf, Connections>>> = PerProcess::new();
 
 /// The connections to one file.
 #[derive(Default)]
 struct Connections {
-    slots: Vec<Weak<Slot>>,
+    links: Vec<Weak<IdleLink>>,
     opening: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// The right to open a connection. It ends when it is dropped.
 pub(crate) type Turn = OwnedMutexGuard<()>;
 
-/// Registers the slot of a connection to `file`.
-pub(crate) fn register(file: &File, slot: &Arc<Slot>) {
+/// Registers the link of a connection to `file`.
+pub(crate) fn register(file: &File, link: &Arc<IdleLink>) {
     let mut open = OPEN.get().lock().unwrap_or_else(PoisonError::into_inner);
     open.retain(|_, connections| {
-        connections.slots.retain(|slot| slot.strong_count() > 0);
-        !connections.slots.is_empty()
+        connections.links.retain(|link| link.strong_count() > 0);
+        !connections.links.is_empty()
     });
-    open.entry(file.path().to_owned()).or_default().slots.push(Arc::downgrade(slot));
+    open.entry(file.path().to_owned()).or_default().links.push(Arc::downgrade(link));
 }
 
 /// Waits until no other connection to `file` is being opened. The caller must have closed its own stale connection
@@ -53,9 +53,9 @@ pub(crate) async fn turn(file: &File, call: &Call) -> Result<Turn> {
 /// Closes the connections that no longer lead to `file`. It skips a connection in use, which is checked at its own next
 /// call.
 pub(crate) async fn close_stale(file: &File) {
-    for slot in of(file) {
-        let stale = match slot.try_lock() {
-            Ok(mut slot) => slot.take_if(|link| !link.leads_to(file)),
+    for link in of(file) {
+        let stale = match link.try_lock() {
+            Ok(mut link) => link.take_if(|link| !link.leads_to(file)),
             Err(_) => None,
         };
         if let Some(link) = stale {
@@ -64,11 +64,11 @@ pub(crate) async fn close_stale(file: &File) {
     }
 }
 
-fn of(file: &File) -> Vec<Arc<Slot>> {
+fn of(file: &File) -> Vec<Arc<IdleLink>> {
     let open = OPEN.get().lock().unwrap_or_else(PoisonError::into_inner);
     open.get(file.path())
         .into_iter()
-        .flat_map(|connections| &connections.slots)
+        .flat_map(|connections| &connections.links)
         .filter_map(Weak::upgrade)
         .collect()
 }

@@ -4,17 +4,20 @@
 use lock_core::{Effect, Error};
 use sqlx::Error as SqlxError;
 
-use crate::said::Said;
+use crate::server_message::ServerMessage;
 
 /// Converts an error of connecting: no lock was touched.
 pub(crate) fn connecting(error: SqlxError) -> Error {
     match code(&error) {
         Some(code) => classify_code(code, error, Effect::NotApplied),
         None if matches!(error, SqlxError::Configuration(_)) => {
-            Error::invalid(Said(&error).to_string()).with_source(error)
+            Error::invalid(ServerMessage(&error).to_string()).with_source(error)
         }
-        None => Error::unavailable(Effect::NotApplied, format!("the file can't be opened: {}", Said(&error)))
-            .with_source(error),
+        None => Error::unavailable(
+            Effect::NotApplied,
+            format!("the file can't be opened: {}", ServerMessage(&error)),
+        )
+        .with_source(error),
     }
 }
 
@@ -54,7 +57,7 @@ pub(crate) fn asking(error: SqlxError) -> Error {
     match code(&error) {
         Some(code) => classify_code(code, error, Effect::Unknown),
         None => {
-            let message = format!("the connection to the file broke: {}", Said(&error));
+            let message = format!("the connection to the file broke: {}", ServerMessage(&error));
             Error::unavailable(Effect::Unknown, message).with_source(error)
         }
     }
@@ -109,7 +112,7 @@ fn primary(code: i32) -> i32 {
 }
 
 fn classify_code(code: i32, error: SqlxError, otherwise: Effect) -> Error {
-    let said = Said(&error);
+    let said = ServerMessage(&error);
     let in_the_way = |why: &str| Error::unavailable(Effect::NotApplied, format!("{why}: {said}"));
     let not_now = |why: &str| in_the_way(why).as_refusal();
     let never = |why: &str| Error::rejected(format!("{why}: {said}"));

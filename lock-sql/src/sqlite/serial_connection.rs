@@ -64,20 +64,20 @@ impl fmt::Debug for Route {
 #[derive(Clone, Debug)]
 pub(crate) struct SerialConnection {
     route: Arc<Route>,
-    link: Arc<Slot>,
+    link: Arc<IdleLink>,
     queue: Arc<CallQueue>,
 }
 
-/// The place of a connection while no call uses it.
-pub(crate) type Slot = Mutex<Option<Link>>;
+/// A connection while no call uses it, or none.
+pub(crate) type IdleLink = Mutex<Option<Link>>;
 
 /// The writes of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writes {
     Nothing,
-    /// What has to take effect before its call is over. Otherwise it is undone.
+    /// A write that has to take effect before its call is over. Otherwise it is undone.
     InTime,
-    /// What may also take effect later, because it does no harm then.
+    /// A write that may also take effect later, because it does no harm then.
     AlsoLate,
 }
 
@@ -101,9 +101,9 @@ impl SerialConnection {
     pub(crate) async fn open(&self, call: &Call) -> Result<()> {
         let (this, own) = (self.clone(), call.clone());
         detached(call.clock(), call.left(), async move {
-            let mut slot = this.link.lock().await;
-            if slot.is_none() {
-                *slot = Some(Link::open(&this.route, &own).await?);
+            let mut idle = this.link.lock().await;
+            if idle.is_none() {
+                *idle = Some(Link::open(&this.route, &own).await?);
             }
             Ok(())
         })
@@ -230,27 +230,27 @@ impl Link {
         drop(self.in_use);
     }
 
-    /// Asks on the connection in `slot`, and opens it if there is none. The connection stays there only if it can be used
-    /// again: it is not there if this future is dropped.
+    /// Asks on the connection in `idle`, and opens it if there is none. The connection stays there only if it can be
+    /// used again: it is not there if this future is dropped.
     pub(super) async fn ask_on(
-        slot: &mut Option<Link>,
+        idle: &mut Option<Link>,
         route: &Route,
         call: &Call,
         writes: Writes,
         make: &(impl Fn(Now) -> Statement + Sync),
     ) -> Result<Answer> {
         loop {
-            let mut link = match slot.take() {
+            let mut link = match idle.take() {
                 Some(link) => link,
                 None => Link::open(route, call).await.map_err(file::for_now)?,
             };
             let error = match link.ask(route, call, writes, make).await {
                 Ok(answer) => {
-                    *slot = Some(link);
+                    *idle = Some(link);
                     return Ok(answer);
                 }
                 Err(Failure::Spared(error)) => {
-                    *slot = Some(link);
+                    *idle = Some(link);
                     return Err(error);
                 }
                 Err(Failure::Broken(error)) => Some(error),
@@ -315,11 +315,12 @@ async fn beside<F: Future, T>(asking: F, check: impl FnOnce() -> T) -> (F::Outpu
     }
 }
 
-/// How long SQLite waits by itself for other processes. The pauses between its tries grow to 100 ms, which on a busy
-/// file is too few tries for a call of 100 ms. So it tries often for a short while, and the statement is then repeated.
+/// The time for which SQLite waits by itself for other processes. The pauses between its tries grow to 100 ms, which on
+/// a busy file is too few tries for a call of 100 ms. So it tries often for a short while, and the statement is then
+/// repeated.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(8);
 
-/// How much time a call must have left for another try: for the try itself, and as much again to receive its result. If
+/// The time that a call must have left for another try: for the try itself, and as much again to receive its result. If
 /// a try is cut short at its last moment, it is not known whether it did nothing.
 const MIN_TIME_FOR_RETRY: Duration = Duration::from_millis(16);
 

@@ -11,7 +11,7 @@ use crate::link::{Failure, Link};
 use crate::place::Place;
 use crate::session::Session;
 
-/// Whether a heartbeat was answered by a quorum.
+/// A quorum's answer to a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answered {
     Yes,

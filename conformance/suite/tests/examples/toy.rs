@@ -15,7 +15,7 @@ use lock_core::driver::{
 use lock_core::toolkit::{Call, Hub, Location, Prefix, ServerClock, Subscription, Watchers};
 use lock_core::{Client, Clock, Effect, Error, Name, Options, Result};
 use lock_memory::ServerTime;
-use lock_memory::server::lease::{Answer, LeaseServer, Request as Ask, Told};
+use lock_memory::server::lease::{Answer, LeaseServer, Notification, Request as Ask};
 use lock_memory::server::{ClientId, Server as _};
 
 /// Opens the server at `toy://…`. Parameters: `prefix`, `patience`.
@@ -228,8 +228,8 @@ impl Server {
         let handled = self.locks.lock().unwrap_or_else(PoisonError::into_inner).handle(now, ClientId(0), ask);
         for (_, told) in handled.pushes {
             match told {
-                Told::Released(_) => self.hub.wake_all(), // a feed of one client knows the name: `hub.wake(name)`
-                Told::Revoked(owner) => self.holders.wake(owner),
+                Notification::Released(_) => self.hub.wake_all(), // a feed of one client knows the name: `hub.wake(name)`
+                Notification::Revoked(owner) => self.holders.wake(owner),
             }
         }
         (now, handled.answer)

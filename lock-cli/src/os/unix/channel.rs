@@ -29,7 +29,7 @@ pub(super) enum Order {
     Signal(Signal),
     /// Kill the command, and everything that it has started, now.
     Kill,
-    /// What is left of the command goes on without the lock: daemons that are kept, or a process that can't be ended.
+    /// The rest of the command goes on without the lock: daemons that are kept, or a process that can't be ended.
     LetGo,
 }
 
@@ -79,7 +79,7 @@ fn frame_of_exit(tag: u8, exit: Exit) -> Frame {
     }
 }
 
-/// What [`frame_of_exit`] has written.
+/// Reads an exit that [`frame_of_exit`] has written.
 fn exit_of(value: u64) -> Option<Exit> {
     let number = i32::try_from(value & u64::from(u32::MAX)).ok()?;
     Some(if value >> 32 == 0 { Exit::Signal(number) } else { Exit::Status(number) })

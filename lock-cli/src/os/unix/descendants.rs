@@ -25,8 +25,8 @@ pub(super) use elsewhere::Descendants;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) use linux::Descendants;
 
-/// How long a process may take to end before it counts as one that goes on. Also how long a process has to pass SIGTERM
-/// on to its children before it gets SIGKILL.
+/// The time that a process may take to end before it counts as one that goes on. Also how long a process has to pass
+/// SIGTERM on to its children before it gets SIGKILL.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The least that a process gets to pass SIGTERM on, also when the lock is certain no longer.

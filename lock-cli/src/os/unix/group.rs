@@ -22,7 +22,7 @@ use crate::os::Found;
 pub(super) struct Group {
     leader: Child,
     id: Pid,
-    /// How the leader has ended, once it is reaped.
+    /// The leader's end, once it is reaped.
     exit: Option<Exit>,
     descendants: Descendants,
 }
@@ -143,7 +143,7 @@ impl Group {
     }
 }
 
-/// How a leader counts that a tracer keeps from being reaped: it has ended, and nothing but SIGKILL was certain.
+/// The end of a leader that a tracer keeps from being reaped: it has ended, and nothing but SIGKILL was certain.
 const KILLED: Exit = Exit::Signal(Signal::KILL.as_raw());
 
 /// Reads how the leader ended. Returns its number if it has not.

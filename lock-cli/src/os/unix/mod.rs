@@ -40,7 +40,7 @@ pub(crate) use self::service::ServiceManager;
 pub(crate) use self::signals::{
     Signal, Signals, fail_instead_of_stopping, outlive_full_files, write_instead_of_stopping,
 };
-/// What an output has to be to be waited for.
+/// An output that can be waited for.
 pub(crate) use std::os::fd::AsFd as Descriptor;
 
 use self::channel::{CHANNEL, Channel, Order, Report, send_with};

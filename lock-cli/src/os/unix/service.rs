@@ -17,7 +17,7 @@ impl ServiceManager {
     }
 
     /// Sends assignments, such as `STATUS=…`, one on each line. Never waits. If the manager has gone, nothing happens.
-    pub(crate) fn tell(&self, state: &str) {
+    pub(crate) fn notify(&self, state: &str) {
         let _: io::Result<usize> = self.send(state.as_bytes());
     }
 

@@ -25,7 +25,7 @@ use crate::{on_a_runtime, print};
 /// The first argument of this inner call.
 pub(super) const WATCH: &str = "__watch";
 
-/// What the second argument says of daemons.
+/// The second argument: the fate of daemons.
 const KILLED: &str = "kill-daemons";
 const KEPT: &str = "keep-daemons";
 
@@ -212,7 +212,7 @@ fn say_alone(survivor: Survivor) {
     close_outputs();
 }
 
-/// How long before its deadline the command is killed: it takes time to find all of its processes.
+/// The time between the kill and the deadline of the command: it takes time to find all of its processes.
 #[derive(Debug, Default)]
 struct Reserve {
     time: Duration,

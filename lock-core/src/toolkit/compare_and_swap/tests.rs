@@ -12,7 +12,7 @@ const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// How long a request takes to the server, and an answer back.
+/// The time that a request takes to the server, and an answer back.
 const TRIP: Duration = ms(5);
 const PATIENCE: Duration = ms(800);
 

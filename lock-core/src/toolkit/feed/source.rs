@@ -133,7 +133,7 @@ pub enum Notice {
 pub enum Missed {
     /// The server has reported all that happened.
     Nothing,
-    /// What they listen to is reported from now on only.
+    /// Reports begin now: an earlier one may be missing.
     Possibly,
 }
 

@@ -19,7 +19,7 @@ use crate::random::Random;
 /// The shortest time for which a topic without listeners stays subscribed, so that a name that is handed over often is
 /// not subscribed anew each time. The longest time is twice as much.
 pub(super) const IDLE: Duration = Duration::from_secs(1);
-/// How long a connection is trusted without a sign of life.
+/// The time for which a connection is trusted without a sign of life.
 pub(super) const CHECK: Duration = Duration::from_secs(5);
 
 /// Serves the orders of one client's claims.
@@ -34,7 +34,7 @@ pub(super) struct Task<S: Source> {
     orders: mpsc::UnboundedReceiver<Order<S::Topic>>,
     /// The topics to subscribe, each with the claims that wait for its confirmation.
     wanted: BTreeMap<S::Topic, Vec<Reply>>,
-    /// How many connections in a row ended before a topic was confirmed.
+    /// The number of connections in a row that ended before a topic was confirmed.
     failures: u32,
     /// A connection with confirmed topics broke, and none was confirmed since: what happened meanwhile is unknown.
     /// This belongs to the feed and not to a topic, so that an order for the same topic can't hide it.

@@ -13,11 +13,11 @@ use crate::options::Options;
 pub struct CommonParameters {
     /// Stands before every name on the server; empty if the URL has no `prefix`.
     pub prefix: Prefix,
-    /// How long one request may take. It takes precedence over the patience of the [`Options`].
+    /// The time that one request may take. It takes precedence over the patience of the [`Options`].
     pub patience: Option<Duration>,
     /// For how long opening tries again. It takes precedence over that of the [`Options`].
     pub connect_wait: Option<Duration>,
-    /// Whether opening a client waits for the server.
+    /// The moment of the first request: when the client is opened, or when it is first used.
     pub opening: Opening,
 }
 

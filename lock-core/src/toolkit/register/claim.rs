@@ -6,8 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::Server;
+use super::connection::of_unknown_effect;
 use super::key::{Precision, Seen, parse};
-use super::line::of_unknown_effect;
 use super::registers::Registers;
 use super::row::Row;
 use crate::driver::{Attempt, Busy, Claim, Grant, Release, Renewal, Request, Watched};
@@ -26,10 +26,10 @@ pub(super) struct RegisterClaim<R: Registers> {
     /// The owner as rows have it.
     owner: String,
     request: Request,
-    /// What this owner has written last, and nothing after a call that failed: a write of that call may have replaced it,
+    /// The last write of this owner, and nothing after a call that failed: a write of that call may have replaced it,
     /// or still may.
     known: Option<(Row, Seen<R::Revision>)>,
-    /// Whether a release was done and may not have been told.
+    /// A release was done and may not have been announced.
     is_untold: bool,
     /// For a release while it waits, for a revoke while it holds.
     listening: Option<Subscription>,
@@ -41,11 +41,12 @@ enum Left {
     Busy(Busy),
     Lost(LossReason),
     NotHeld,
-    /// How long the lease may be has to be known better.
+    /// The bounds of the lease have to be known better.
     Vague,
 }
 
-/// How often a call may look and write: once by the estimate, and then by the time that the server tells.
+/// The number of times that a call may look and write: once by the estimate, and then by the time that the server
+/// tells.
 const ROUNDS: u32 = 3;
 
 #[async_trait]
@@ -150,7 +151,7 @@ impl<R: Registers> Claim for RegisterClaim<R> {
             ));
         };
         let call = self.call();
-        let told = self.server.slot.get(&call).await?.ask_time(&call).await?;
+        let told = self.server.connection.get(&call).await?.ask_time(&call).await?;
         // At a moment before the question, the estimate is what the server told.
         Ok(UnixTime::from_micros(told.at(call.began()).saturating_sub(epoch)))
     }
@@ -216,7 +217,7 @@ impl<R: Registers> RegisterClaim<R> {
         })
     }
 
-    /// Tells the waiters of a release that was done.
+    /// Notifies the waiters of a release that was done.
     async fn tell_release(&mut self, call: &Call) -> Result<Release> {
         let notice = Notice::Released(self.request.name.to_string());
         self.server.tell(call, &notice).await.map_err(of_unknown_effect)?;

@@ -1,6 +1,6 @@
 //! The key of a lock: how it is looked at and replaced, and when it takes a question for the time.
 
-use super::line::{Line, Lines, of_unknown_effect};
+use super::connection::{RegisterConnection, RegisterConnector, of_unknown_effect};
 use super::registers::{Registers, Replaced, Stored};
 use super::row::{Mark, Row};
 use super::span::{Span, Times, micros, span};
@@ -10,7 +10,7 @@ use crate::toolkit::{Call, Register, SharedConnection, Start, Swapped};
 /// A key, as one call sees it.
 #[derive(Debug)]
 pub(super) struct Key<'a, R: Registers> {
-    pub(super) slot: &'a SharedConnection<Lines<R>>,
+    pub(super) connection: &'a SharedConnection<RegisterConnector<R>>,
     pub(super) name: &'a str,
     pub(super) precision: Precision,
 }
@@ -65,18 +65,18 @@ impl<R: Registers> Register for Key<'_, R> {
     type Revision = Seen<R::Revision>;
 
     async fn look(&self, call: &Call) -> Result<(Option<Vec<u8>>, Seen<R::Revision>)> {
-        let line = self.slot.get(call).await?;
-        let (read, told) = line.read(call, self.name).await?;
+        let connection = self.connection.get(call).await?;
+        let (read, told) = connection.read(call, self.name).await?;
         let (value, last) = read.last.map(marked::<R>).unzip();
         let value = value.flatten();
         let row = parse(value.as_deref())?;
         let mark = last.as_ref().map(|(_, mark)| *mark);
         let (clock, precision) = match told {
             Some(clock) => (clock, Precision::Asked),
-            None if self.has_to_ask(&line, call, row.as_ref().zip(mark.as_ref())) => {
-                (line.ask_time(call).await?, Precision::Asked)
+            None if self.has_to_ask(&connection, call, row.as_ref().zip(mark.as_ref())) => {
+                (connection.ask_time(call).await?, Precision::Asked)
             }
-            None => (line.clock(), Precision::Estimated),
+            None => (connection.clock(), Precision::Estimated),
         };
         let times = Times::of(call, &clock, R::RESOLUTION);
         Ok((value, Seen { last, times, precision }))
@@ -88,18 +88,18 @@ impl<R: Registers> Register for Key<'_, R> {
         expected: &Seen<R::Revision>,
         value: &[u8],
     ) -> Result<Swapped<Seen<R::Revision>>> {
-        let line = self.slot.get(call).await?;
+        let connection = self.connection.get(call).await?;
         let asked = call.clock().now();
-        let replaced = line.replace(call, self.name, expected.revision(), value).await?;
+        let replaced = connection.replace(call, self.name, expected.revision(), value).await?;
         let Replaced::Applied { revision, stamp } = replaced else { return Ok(Swapped::Refused) };
         let answered = call.clock().now();
         let stamp = match stamp {
             None if Row::parse(value)?.has_a_deadline() => {
-                Some(self.read_back(&line, call, &revision).await?)
+                Some(self.read_back(&connection, call, &revision).await?)
             }
             stamp => stamp,
         };
-        stamp.into_iter().for_each(|stamp| _ = line.hear(stamp, asked, answered));
+        stamp.into_iter().for_each(|stamp| _ = connection.hear(stamp, asked, answered));
         // Where the stamp is not known, nothing depends on it. It is later than that of the write before.
         let mark = mark::<R>(&revision, stamp.unwrap_or(expected.mark().stamp));
         Ok(Swapped::Applied(Seen { last: Some((revision, mark)), ..expected.clone() }))
@@ -119,8 +119,13 @@ fn mark<R: Registers>(revision: &R::Revision, stamp: i64) -> Mark {
 impl<R: Registers> Key<'_, R> {
     /// Returns whether this look has to ask for the time. A lease is taken for over only by a time that was told after
     /// its row was read: an estimate is ahead of a clock that was set back.
-    fn has_to_ask(&self, line: &Line<R>, call: &Call, row: Option<(&Row, &Mark)>) -> bool {
-        let clock = line.clock();
+    fn has_to_ask(
+        &self,
+        connection: &RegisterConnection<R>,
+        call: &Call,
+        row: Option<(&Row, &Mark)>,
+    ) -> bool {
+        let clock = connection.clock();
         let now = span(&clock, call.clock().now(), R::RESOLUTION);
         self.precision == Precision::Asked
             || is_vague(now, call)
@@ -129,14 +134,15 @@ impl<R: Registers> Key<'_, R> {
 
     /// Returns whether the time is known well enough for a deadline, without a question.
     pub(super) fn has_the_time(&self, call: &Call) -> bool {
-        let now = |line: &Line<R>| span(&line.clock(), call.clock().now(), R::RESOLUTION);
-        self.slot.usable().is_some_and(|line| !is_vague(now(&line), call))
+        let now =
+            |connection: &RegisterConnection<R>| span(&connection.clock(), call.clock().now(), R::RESOLUTION);
+        self.connection.usable().is_some_and(|connection| !is_vague(now(&connection), call))
     }
 
     /// Returns how a call starts that knows this owner's last write.
     pub(super) fn start(&self, call: &Call, row: &Row, seen: &Seen<R::Revision>) -> Start<Seen<R::Revision>> {
-        let Some(line) = self.slot.usable() else { return Start::Look };
-        let times = Times::of(call, &line.clock(), R::RESOLUTION);
+        let Some(connection) = self.connection.usable() else { return Start::Look };
+        let times = Times::of(call, &connection.clock(), R::RESOLUTION);
         if row.may_be_over(&seen.mark(), times.now) {
             return Start::Look;
         }
@@ -146,8 +152,13 @@ impl<R: Registers> Key<'_, R> {
 
     /// Returns the stamp of a write that was answered without it. An estimate does not do: if the server's clock was set
     /// forward, the row may be void to every reader.
-    async fn read_back(&self, line: &Line<R>, call: &Call, revision: &R::Revision) -> Result<i64> {
-        let (read, _) = line.read(call, self.name).await.map_err(of_unknown_effect)?;
+    async fn read_back(
+        &self,
+        connection: &RegisterConnection<R>,
+        call: &Call,
+        revision: &R::Revision,
+    ) -> Result<i64> {
+        let (read, _) = connection.read(call, self.name).await.map_err(of_unknown_effect)?;
         let last = read.last.filter(|last| last.revision == *revision);
         let replaced =
             || Error::unavailable(Effect::Unknown, "the row was replaced as soon as it was written");

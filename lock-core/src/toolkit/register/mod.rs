@@ -18,8 +18,8 @@
 //! - Whether a row came in time, readers and its writer decide by the same two numbers, its stamp and its deadline.
 
 mod claim;
+mod connection;
 mod key;
-mod line;
 mod registers;
 mod row;
 mod span;
@@ -38,8 +38,8 @@ use crate::driver::{
 use crate::error::{Error, Result};
 use crate::name::Name;
 use claim::RegisterClaim;
+use connection::RegisterConnector;
 use key::{Key, Precision, Seen, parse};
-use line::Lines;
 pub use registers::{Read, Registers, Replaced, Stored};
 pub use row::{Change, Row};
 
@@ -58,15 +58,15 @@ pub struct RegisterDriver<R: Registers> {
 #[derive(Debug)]
 struct Server<R: Registers> {
     registers: Arc<R>,
-    slot: SharedConnection<Lines<R>>,
+    connection: SharedConnection<RegisterConnector<R>>,
 }
 
 impl<R: Registers> RegisterDriver<R> {
     /// Makes a driver. Does no I/O: the first call connects.
     pub fn new(registers: R, clock: Clock) -> RegisterDriver<R> {
         let registers = Arc::new(registers);
-        let slot = line::slot(&registers);
-        RegisterDriver { server: Arc::new(Server { registers, slot }), clock }
+        let connection = connection::shared(&registers);
+        RegisterDriver { server: Arc::new(Server { registers, connection }), clock }
     }
 
     /// Makes a driver, and connects unless the client is opened lazily.
@@ -86,7 +86,7 @@ impl<R: Registers> RegisterDriver<R> {
     pub async fn open(registers: R, context: &Context, opening: Opening) -> Result<RegisterDriver<R>> {
         let driver = RegisterDriver::new(registers, context.clock.clone());
         if opening == Opening::Waits {
-            driver.server.slot.get(&driver.call(context.patience)).await?;
+            driver.server.connection.get(&driver.call(context.patience)).await?;
         }
         Ok(driver)
     }
@@ -137,33 +137,33 @@ impl<R: Registers> Driver for RegisterDriver<R> {
 
     async fn check(&self, patience: Duration) -> Result<Vec<Finding>> {
         let call = self.call(patience);
-        let line = self.server.slot.get(&call).await?;
-        line.ask_time(&call).await?;
+        let connection = self.server.connection.get(&call).await?;
+        connection.ask_time(&call).await?;
         let reachable = Finding::new("reachable", Level::Good, "the server answers");
-        let clock = line.clock().drift().finding();
-        let found = line.ask(&call, async |registers, connection| registers.findings(connection).await);
+        let clock = connection.clock().drift().finding();
+        let found = connection.ask(&call, async |registers, connection| registers.findings(connection).await);
         let found = found.await.map_err(Error::not_applied)?;
         Ok([reachable, clock].into_iter().chain(found).collect())
     }
 
     async fn init(&self, patience: Duration) -> Result<String> {
         let call = self.call(patience);
-        let line = self.server.slot.get(&call).await?;
-        line.ask(&call, async |registers, connection| registers.init(connection).await).await
+        let connection = self.server.connection.get(&call).await?;
+        connection.ask(&call, async |registers, connection| registers.init(connection).await).await
     }
 }
 
 impl<R: Registers> Server<R> {
     fn key<'a>(&'a self, name: &'a str, precision: Precision) -> Key<'a, R> {
-        Key { slot: &self.slot, name, precision }
+        Key { connection: &self.connection, name, precision }
     }
 
     async fn tell(&self, call: &Call, notice: &Notice) -> Result<()> {
-        self.slot.get(call).await?.tell(call, notice).await
+        self.connection.get(call).await?.tell(call, notice).await
     }
 
-    /// Tells of a revoke, which was done. If that fails, the holder learns of it from its next renewal, and a waiter at
-    /// the end of the lease that it saw.
+    /// Announces a revoke, which was done. If that fails, the holder learns of it from its next renewal, and a waiter
+    /// at the end of the lease that it saw.
     async fn tell_revoke(&self, call: &Call, name: &Name, row: &Row) {
         if let Some(holder) = &row.revoked {
             self.tell(call, &Notice::Revoked(holder.clone())).await.ok();

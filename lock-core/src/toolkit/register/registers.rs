@@ -35,8 +35,8 @@ pub trait Registers: Connect + fmt::Debug {
     /// than this. Zero if stamps are exact.
     const RESOLUTION: Duration = Duration::from_micros(1);
 
-    /// What the server's clock showed at the beginning of 1970 (UTC), if its times count from a known moment. Without
-    /// it, no lock can be held once per period.
+    /// The reading of the server's clock at the beginning of 1970 (UTC), if its times count from a known moment.
+    /// Without it, no lock can be held once per period.
     const EPOCH: Option<i64> = None;
 
     /// Returns what this server guarantees and can do, as [`Driver::info`](crate::driver::Driver::info).
@@ -109,12 +109,12 @@ pub trait Registers: Connect + fmt::Debug {
         Err(Error::unsupported("this server does not tell holders that their lock was revoked"))
     }
 
-    /// Tells other clients of a release or a revoke, after the write that did it. Does nothing by default: the write
+    /// Notifies other clients of a release or a revoke, after the write that did it. Does nothing by default: the write
     /// itself wakes those that watch its key.
     ///
     /// # Errors
     ///
-    /// `Unavailable` if it may not have been told. A release is then repeated.
+    /// `Unavailable` if it may not have been announced. A release is then repeated.
     async fn tell(&self, _connection: &Self::Connection, _notice: &Notice) -> Result<()> {
         Ok(())
     }

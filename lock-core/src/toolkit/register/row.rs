@@ -20,7 +20,7 @@ pub struct Row {
     pub(super) change: Change,
     /// The owner that wrote it, in hex. After a grant, a renewal or a revoke at the deadline it holds the lock.
     pub(super) owner: String,
-    /// How long the lock is kept from the stamp on, in microseconds.
+    /// The time for which the lock is kept from the stamp on, in microseconds.
     pub(super) lease: i64,
     /// The lock is kept until this moment at least, if it is kept at all.
     pub(super) least: i64,

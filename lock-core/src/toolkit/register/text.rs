@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::owner::Label;
 
 const VERSION: &str = "lock1";
-/// What stands for a field that there is not.
+/// The text of a field that is absent.
 const NONE: &str = "-";
 const FIELDS: usize = 10;
 

@@ -19,7 +19,7 @@ struct Server {
     may_answer: Semaphore,
     alone: AtomicUsize,
     together: Mutex<Vec<usize>>,
-    /// Whether it does not understand the shared request.
+    /// It does not understand the shared request.
     refuses: AtomicBool,
 }
 
@@ -54,7 +54,7 @@ impl Renews for Server {
     }
 }
 
-/// What the keys begin with of the locks that no shared request renews.
+/// The beginning of the keys that no shared request renews.
 const OVER: &[u8] = b"over";
 
 /// Returns the time that the server adds to the lease of this lock, so that its answer differs from those of

@@ -51,7 +51,7 @@ impl Keepable for Session {
 struct Client {
     clock: Clock,
     sessions: Sessions<Session>,
-    /// How long the server takes to open a session.
+    /// The time that the server takes to open a session.
     takes: Duration,
     opened: Mutex<usize>,
 }

@@ -22,9 +22,9 @@ pub enum Request {
         key: Key,
         /// The owner that asks for it.
         owner: Owner,
-        /// What people are shown of the owner.
+        /// The text that people see for the owner.
         label: Label,
-        /// How long the lease is to last.
+        /// The time for which the lease is to last.
         ttl: Duration,
         /// The deadline, in this server's time.
         deadline: ServerTime,
@@ -37,9 +37,9 @@ pub enum Request {
         predecessor: Owner,
         /// The owner that takes it.
         owner: Owner,
-        /// What people are shown of the owner.
+        /// The text that people see for the owner.
         label: Label,
-        /// How long the lease is to last.
+        /// The time for which the lease is to last.
         ttl: Duration,
         /// The deadline, in this server's time.
         deadline: ServerTime,
@@ -50,7 +50,7 @@ pub enum Request {
         key: Key,
         /// The owner that should hold it.
         owner: Owner,
-        /// How long the lease is to last from now on.
+        /// The time for which the lease is to last from now on.
         ttl: Duration,
     },
     /// Free the lock if this owner holds it, or if it was revoked from this owner and no other owner has it yet.
@@ -60,7 +60,7 @@ pub enum Request {
         /// The owner that should hold it.
         owner: Owner,
     },
-    /// Push a [`Told::Released`] to this client whenever the lock becomes free by a request.
+    /// Push a [`Notification::Released`] to this client whenever the lock becomes free by a request.
     Listen {
         /// The lock.
         key: Key,
@@ -74,7 +74,7 @@ pub enum Request {
         /// The serial of the `Listen`.
         serial: u64,
     },
-    /// Push a [`Told::Revoked`] to this client whenever any lock is revoked, from now on.
+    /// Push a [`Notification::Revoked`] to this client whenever any lock is revoked, from now on.
     Watch,
     /// Take the lock from `holder`.
     Revoke {
@@ -84,7 +84,7 @@ pub enum Request {
         holder: OwnerBytes,
         /// The owner that replaces the holder until the holder's deadline.
         by: Owner,
-        /// What people are shown of `by`.
+        /// The text that people see for `by`.
         label: Label,
         /// When the lock becomes free.
         when: When,
@@ -101,7 +101,7 @@ pub enum Request {
     },
     /// Ask which locks are held.
     List {
-        /// What their keys begin with.
+        /// The beginning of their keys.
         beginning: Key,
     },
 }
@@ -124,7 +124,7 @@ pub enum Answer {
         token: FencingToken,
         /// The time that is left of the lease.
         left: Duration,
-        /// Whether other clients listen.
+        /// Other clients listen.
         others: bool,
     },
     /// Another owner holds it.
@@ -143,7 +143,7 @@ pub enum Answer {
     Lost(LossReason),
     /// The lock is free.
     Released {
-        /// Whether other clients listen.
+        /// Other clients listen.
         others: bool,
     },
     /// The owner had nothing to release, or the predecessor nothing to hand over.
@@ -158,7 +158,7 @@ pub enum Answer {
 
 /// The notifications that the server pushes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum Notification {
     /// The lock has become free.
     Released(Key),
     /// The lock that this owner holds was revoked.

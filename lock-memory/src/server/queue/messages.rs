@@ -23,7 +23,7 @@ pub enum Request {
     Time,
     /// Open a session that ends this long after its last request. A request that arrives twice opens two.
     OpenSession {
-        /// How long after its last request the session ends by itself.
+        /// The time from its last request until the session ends by itself.
         timeout: Duration,
     },
     /// Keep the session alive, and tell what it has.
@@ -42,7 +42,7 @@ pub enum Request {
         key: Key,
         /// The owner that asks for it.
         owner: Owner,
-        /// What people are shown of the owner.
+        /// The text that people see for the owner.
         label: Label,
         /// The session that the place belongs to. This request keeps it alive, as a heartbeat does.
         session: SessionId,
@@ -71,7 +71,7 @@ pub enum Request {
         holder: OwnerBytes,
         /// The owner that has the place until the holder's deadline.
         by: Owner,
-        /// What people are shown of `by`.
+        /// The text that people see for `by`.
         label: Label,
         /// When the lock becomes free.
         when: When,
@@ -88,7 +88,7 @@ pub enum Request {
     },
     /// Ask which locks are held.
     List {
-        /// What their keys begin with.
+        /// The beginning of their keys.
         beginning: Key,
     },
 }
@@ -108,14 +108,14 @@ pub enum Answer {
     Granted(FencingToken),
     /// Another owner holds it.
     Busy {
-        /// Whether the owner has a place now.
+        /// The owner has a place now.
         queued: bool,
     },
     /// The release of this attempt came before it. It was not done.
     Refused,
     /// The place was released.
     Released {
-        /// Whether other clients have places.
+        /// Other clients have places.
         others: bool,
     },
     /// The owner had nothing to release.

@@ -23,7 +23,7 @@ pub(super) struct Place {
     pub(super) stands_for: Option<Owner>,
 }
 
-/// How long a place lasts.
+/// The life of a place.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Keeper {
     /// As long as its session.

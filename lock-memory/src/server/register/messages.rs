@@ -24,7 +24,7 @@ pub enum Request {
         /// The new value.
         value: Arc<[u8]>,
     },
-    /// Push a [`Told::Written`] to this client after each write of the key.
+    /// Push a [`Notification::Written`] to this client after each write of the key.
     Watch {
         /// The key.
         key: Key,
@@ -38,7 +38,7 @@ pub enum Request {
         /// The serial of the `Watch`.
         serial: u64,
     },
-    /// Push each [`Told::Published`] to this client, from now on.
+    /// Push each [`Notification::Published`] to this client, from now on.
     Subscribe,
     /// Tell this to every client that has subscribed.
     Publish {
@@ -83,7 +83,7 @@ pub struct Written {
 
 /// The notifications that the server pushes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum Notification {
     /// The key has a new value.
     Written(Key, Arc<[u8]>),
     /// A client has published this.

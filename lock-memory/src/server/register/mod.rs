@@ -15,13 +15,13 @@ use crate::time::ServerTime;
 
 mod messages;
 
-pub use messages::{Answer, Request, Told, Written};
+pub use messages::{Answer, Notification, Request, Written};
 
 /// Values that were written so long ago are removed. That is longer than any lease, and longer than any request can be on
 /// its way.
 pub const KEPT: Duration = Duration::from_secs(48 * 3600);
-/// How many old keys each write looks at. A write adds at most one, so two looks keep the memory within twice what is
-/// needed.
+/// The number of old keys that each write looks at. A write adds at most one, so two looks keep the memory within twice
+/// what is needed.
 const LOOKED_AT: usize = 2;
 
 /// The server: the last write of every key, and the subscribers to the next one.
@@ -73,7 +73,7 @@ impl RegisterServer {
         Handled { answer: Answer::Applied { revision: self.revision }, pushes }
     }
 
-    fn write(&mut self, now: ServerTime, key: Key, value: Arc<[u8]>) -> Vec<(ClientId, Told)> {
+    fn write(&mut self, now: ServerTime, key: Key, value: Arc<[u8]>) -> Vec<(ClientId, Notification)> {
         self.revision += 1;
         self.writes += 1;
         let written = Written { value: value.clone(), revision: self.revision, stamp: now };
@@ -82,7 +82,7 @@ impl RegisterServer {
         }
         self.forget(now);
         let watchers = self.watchers.get(&key).into_iter().flat_map(BTreeMap::keys);
-        watchers.map(|client| (*client, Told::Written(key.clone(), value.clone()))).collect()
+        watchers.map(|client| (*client, Notification::Written(key.clone(), value.clone()))).collect()
     }
 
     fn unwatch(&mut self, from: ClientId, key: &Key, serial: u64) {
@@ -120,7 +120,7 @@ impl RegisterServer {
 impl Server for RegisterServer {
     type Request = Request;
     type Answer = Answer;
-    type Push = Told;
+    type Push = Notification;
 
     fn handle(&mut self, now: ServerTime, from: ClientId, request: Request) -> Handled<Self> {
         match request {
@@ -136,7 +136,7 @@ impl Server for RegisterServer {
             Request::Unwatch { key, serial } => self.unwatch(from, &key, serial),
             Request::Subscribe => _ = self.subscribers.insert(from),
             Request::Publish { text } => {
-                let told = |client: &ClientId| (*client, Told::Published(text.clone()));
+                let told = |client: &ClientId| (*client, Notification::Published(text.clone()));
                 return Handled { answer: Answer::Done, pushes: self.subscribers.iter().map(told).collect() };
             }
             Request::Expire { key } => return self.end(now, key),
@@ -145,7 +145,7 @@ impl Server for RegisterServer {
     }
 
     /// A value does not run out: what it means at a moment is up to its readers.
-    fn expire(&mut self, _now: ServerTime) -> Vec<(ClientId, Told)> {
+    fn expire(&mut self, _now: ServerTime) -> Vec<(ClientId, Notification)> {
         Vec::new()
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lock_core::toolkit::Call;
 use lock_core::{Effect, Error, ErrorKind, Result};
 
-use super::super::slots::{Address, host_of};
+use super::super::hash_slots::{Address, host_of};
 use super::{Members, host_and_port};
 use crate::errors::Redirect;
 use crate::server::Server;
@@ -18,7 +18,8 @@ pub(crate) enum Next {
     Once(Arc<Server>),
 }
 
-/// How often one call is redirected at most. Each redirection is an answer of a member, and nothing was done.
+/// The number of times that one call is redirected at most. Each redirection is an answer of a member, and nothing was
+/// done.
 const MOST_REDIRECTIONS: u32 = 5;
 
 impl Members {

@@ -24,7 +24,7 @@ pub(crate) struct Status {
     /// The numbers of its device and of the file there. Zeros where the system has none: it is enough that the file
     /// exists there, because such a system doesn't let an open file be replaced.
     pub(crate) id: (u64, u64),
-    /// How many names (hard links) it has.
+    /// The number of names (hard links) that it has.
     pub(crate) names: u64,
 }
 

@@ -34,7 +34,7 @@ pub(crate) type Boot = [u8; 16];
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Time {
     boot: Boot,
-    /// How far this process's view of the clock is ahead of the machine's.
+    /// The time by which this process's view of the clock is ahead of the machine's.
     ahead: i64,
 }
 

@@ -31,7 +31,7 @@ pub(in super::super) struct Descendants {
 struct Target {
     node: Node,
     pid: Option<Pid>,
-    /// Whether the process lives, and the system does not let us signal it.
+    /// The process lives, and the system does not let us signal it.
     refuses: bool,
     /// There is one below it that refuses signals, to which only this one can pass them on.
     is_above: bool,

@@ -38,7 +38,7 @@ pub(super) struct Server(Arc<State>);
 #[derive(Debug)]
 struct State {
     clock: Clock,
-    /// What was asked, and when.
+    /// The requests, and their moments.
     log: Mutex<Vec<(Instant, String)>>,
     /// The steps that don't just work.
     steps: watch::Sender<BTreeMap<&'static str, Step>>,

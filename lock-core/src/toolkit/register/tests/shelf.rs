@@ -8,11 +8,11 @@ use crate::driver::{Fencing, Lease};
 use crate::error::Effect;
 use crate::toolkit::{Connect, Hub, Subscription};
 
-/// How long a request takes to the server, and an answer back.
+/// The time that a request takes to the server, and an answer back.
 pub(super) const TRIP: Duration = ms(5);
 /// The server's time when our clock begins, in microseconds.
 const START: i64 = 1_700_000_000_000_000;
-/// What its clock showed at the beginning of 1970.
+/// The reading of its clock at the beginning of 1970.
 pub(super) const EPOCH: i64 = 1_000_000;
 
 /// A fault of a replacement. One without a fault is done and answered.
@@ -50,11 +50,11 @@ pub(super) struct State {
     /// Which of these are the removal of their key.
     removed: BTreeSet<String>,
     pub(super) writes: u64,
-    /// What was asked since the last look at it.
+    /// The requests since the last look at them.
     asked: Vec<&'static str>,
     pub(super) faults: VecDeque<Option<Fault>>,
     pub(super) told: Vec<Notice>,
-    /// How many of the next messages to other clients get lost.
+    /// The number of coming messages to other clients that get lost.
     pub(super) untold: u32,
     pub(super) connections: u32,
     /// By how much the server's clock was set.
@@ -68,7 +68,7 @@ pub(super) struct Shelf {
     state: Arc<Mutex<State>>,
     tells: Tells,
     revision: fn(u64) -> Revision,
-    /// How much the server's clock counts in a second of ours, in millionths.
+    /// The rate of the server's clock: its count in a second of ours, in millionths.
     rate: i64,
     pub(super) hub: Hub,
 }

@@ -6,9 +6,9 @@ use sqlx::Error as SqlxError;
 
 /// Shows what the server or the operating system said. sqlx itself begins with the kind of the error, which our own
 /// message says already; for PostgreSQL it ends with the line of the server's source code.
-pub(crate) struct Said<'a>(pub(crate) &'a SqlxError);
+pub(crate) struct ServerMessage<'a>(pub(crate) &'a SqlxError);
 
-impl fmt::Display for Said<'_> {
+impl fmt::Display for ServerMessage<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             #[cfg(feature = "postgres")]
@@ -36,8 +36,8 @@ mod tests {
     fn messages_have_no_text_of_sqlx() {
         let refused = SqlxError::Io(io::Error::other("connection refused"));
         let wrong = SqlxError::Configuration("invalid port number".into());
-        assert_eq!(Said(&refused).to_string(), "connection refused");
-        assert_eq!(Said(&wrong).to_string(), "invalid port number");
-        assert_eq!(Said(&SqlxError::RowNotFound).to_string(), SqlxError::RowNotFound.to_string());
+        assert_eq!(ServerMessage(&refused).to_string(), "connection refused");
+        assert_eq!(ServerMessage(&wrong).to_string(), "invalid port number");
+        assert_eq!(ServerMessage(&SqlxError::RowNotFound).to_string(), SqlxError::RowNotFound.to_string());
     }
 }

@@ -1,4 +1,4 @@
-//! The line of a local queue: who waits, in the order in which they came.
+//! The waiters of a local queue, in the order in which they came.
 
 use std::collections::BTreeMap;
 
@@ -15,18 +15,18 @@ pub(super) struct Ticket(u64);
 #[derive(Debug)]
 pub(super) struct Waiter {
     pub(super) arrival: oneshot::Sender<Arrival>,
-    /// What the server can be asked for in its place.
+    /// The request that another task can send in its place.
     pub(super) request: Option<Request>,
 }
 
 /// The waiters of one queue. Any of them can leave at any time: a thousand that give up at once are no trouble.
 #[derive(Debug, Default)]
-pub(super) struct Line {
+pub(super) struct WaiterQueue {
     waiters: BTreeMap<Ticket, Waiter>,
     last: u64,
 }
 
-impl Line {
+impl WaiterQueue {
     pub(super) fn join(&mut self, arrival: oneshot::Sender<Arrival>, request: Option<Request>) -> Ticket {
         self.last += 1;
         let ticket = Ticket(self.last);
@@ -34,7 +34,7 @@ impl Line {
         ticket
     }
 
-    /// Takes the waiter out. Returns whether it was in the line.
+    /// Takes the waiter out. Returns whether it was in the queue.
     pub(super) fn leave(&mut self, ticket: Ticket) -> bool {
         self.waiters.remove(&ticket).is_some()
     }

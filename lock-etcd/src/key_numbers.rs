@@ -1,7 +1,8 @@
-//! Slots: small numbers that tell the keys of one client in one queue apart. They are given to claims, and used again.
+//! Key numbers: small numbers that tell the keys of one client in one queue apart. They are given to claims, and used
+//! again.
 //!
 //! A new key for each acquisition would stay in etcd's history until the next compaction, and slow the name down. So
-//! the first claim of a client on a name has slot 0, always the same key. A slot is not used again if an attempt of
+//! the first claim of a client on a name has number 0, always the same key. A number is not used again if an attempt of
 //! unknown outcome may still write its key.
 
 use std::collections::{BTreeSet, HashMap};
@@ -9,50 +10,50 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lock_core::Name;
 
-/// The slots of one client that are in use.
+/// The numbers of one client that are in use.
 #[derive(Debug, Default)]
-pub(crate) struct Slots(Mutex<Used>);
+pub(crate) struct KeyNumbers(Mutex<Used>);
 
 #[derive(Debug, Default)]
 struct Used {
     names: HashMap<Name, Numbers>,
-    /// No slot below this one is given any more.
+    /// No number below this one is given any more.
     floor: u32,
-    /// The lowest slot that was never given, on any name.
+    /// The lowest number that was never given, on any name.
     unused: u32,
 }
 
-/// The slots of one name. Taking one costs the same however many are taken: a client may have a waiter for each request
-/// that it serves.
+/// The numbers of one name. Taking one costs the same however many are taken: a client may have a waiter for each
+/// request that it serves.
 #[derive(Debug, Default)]
 struct Numbers {
     taken: usize,
-    /// Slots that were given before, and are free again.
+    /// Numbers that were given before, and are free again.
     free: BTreeSet<u32>,
-    /// The lowest slot of this name that was never given.
+    /// The lowest number of this name that was never given.
     next: u32,
 }
 
-/// A claim's slot. It is given back when dropped.
+/// A claim's number. It is given back when dropped.
 #[derive(Debug)]
-pub(crate) struct Slot {
+pub(crate) struct KeyNumber {
     pub(crate) number: u32,
     name: Name,
-    slots: Arc<Slots>,
+    numbers: Arc<KeyNumbers>,
 }
 
-impl Slots {
-    /// Takes the lowest slot that no other claim on this name has.
-    pub(crate) fn take(self: &Arc<Self>, name: &Name) -> Slot {
+impl KeyNumbers {
+    /// Takes the lowest number that no other claim on this name has.
+    pub(crate) fn take(self: &Arc<Self>, name: &Name) -> KeyNumber {
         let mut used = self.used();
         let Used { names, floor, unused } = &mut *used;
         let numbers = names.entry(name.clone()).or_default();
         let number = numbers.take(*floor);
         *unused = (*unused).max(number.saturating_add(1));
-        Slot { number, name: name.clone(), slots: self.clone() }
+        KeyNumber { number, name: name.clone(), numbers: self.clone() }
     }
 
-    /// Retires all slots that were given so far: none of them is given again. This costs a few new keys, but nothing
+    /// Retires all numbers that were given so far: none of them is given again. This costs a few new keys, but nothing
     /// has to be remembered for each name.
     pub(crate) fn retire(&self) {
         let mut used = self.used();
@@ -66,7 +67,7 @@ impl Slots {
 }
 
 impl Numbers {
-    /// Takes the lowest free slot that is not below `floor`.
+    /// Takes the lowest free number that is not below `floor`.
     fn take(&mut self, floor: u32) -> u32 {
         self.taken += 1;
         self.next = self.next.max(floor);
@@ -83,9 +84,9 @@ impl Numbers {
     }
 }
 
-impl Drop for Slot {
+impl Drop for KeyNumber {
     fn drop(&mut self) {
-        let mut used = self.slots.used();
+        let mut used = self.numbers.used();
         if let Some(numbers) = used.names.get_mut(&self.name) {
             numbers.taken -= 1;
             numbers.free.insert(self.number);
@@ -101,23 +102,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lowest_unretired_free_slot_is_given() {
-        let slots = Arc::new(Slots::default());
+    fn the_lowest_unretired_free_number_is_given() {
+        let numbers = Arc::new(KeyNumbers::default());
         let (a, b) = (Name::new("a").unwrap(), Name::new("b").unwrap());
-        let first = slots.take(&a);
-        let (second, other) = (slots.take(&a), slots.take(&b));
+        let first = numbers.take(&a);
+        let (second, other) = (numbers.take(&a), numbers.take(&b));
         assert_eq!((first.number, second.number, other.number), (0, 1, 0));
         drop(first);
-        assert_eq!(slots.take(&a).number, 0);
-        slots.retire();
-        let later = slots.take(&a);
+        assert_eq!(numbers.take(&a).number, 0);
+        numbers.retire();
+        let later = numbers.take(&a);
         assert_eq!(later.number, 2, "0 and 1 may still be written to");
         drop(second);
-        assert_eq!(slots.take(&a).number, 3, "2 is taken, and 1 is free but retired");
+        assert_eq!(numbers.take(&a).number, 3, "2 is taken, and 1 is free but retired");
         drop(later);
-        assert_eq!(slots.take(&a).number, 2);
+        assert_eq!(numbers.take(&a).number, 2);
         drop(other);
-        assert_eq!(slots.take(&b).number, 2);
-        assert!(slots.used().names.is_empty(), "names that are not in use are forgotten");
+        assert_eq!(numbers.take(&b).number, 2);
+        assert!(numbers.used().names.is_empty(), "names that are not in use are forgotten");
     }
 }

@@ -14,15 +14,15 @@ pub(crate) type Address = Arc<str>;
 
 /// The members by their slots.
 #[derive(Debug)]
-pub(crate) struct Slots {
+pub(crate) struct HashSlots {
     members: Vec<Option<Address>>,
-    /// Whether the member that told them knows the host of each.
-    told: Told,
+    /// The hosts that the asked member knows.
+    hosts: KnownHosts,
 }
 
-/// Whether the member that was asked knows the hosts of all members.
+/// The hosts that a member knows: all members', or some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum KnownHosts {
     All,
     InPart,
 }
@@ -37,18 +37,18 @@ pub(crate) fn host_of<'a>(told: &'a str, teller: &'a str) -> Option<&'a str> {
     }
 }
 
-impl Default for Slots {
-    fn default() -> Slots {
-        Slots { members: vec![None; SLOTS], told: Told::All }
+impl Default for HashSlots {
+    fn default() -> HashSlots {
+        HashSlots { members: vec![None; SLOTS], hosts: KnownHosts::All }
     }
 }
 
-impl Slots {
+impl HashSlots {
     /// Parses an answer to `CLUSTER SLOTS`. `asked` is the host that gave it.
-    pub(crate) fn parse(answer: &Value, asked: &str) -> Result<Slots> {
+    pub(crate) fn parse(answer: &Value, asked: &str) -> Result<HashSlots> {
         let malformed = || unexpected(answer);
         let Value::Array(ranges) = answer else { return Err(malformed()) };
-        let mut slots = Slots::default();
+        let mut slots = HashSlots::default();
         for range in ranges {
             let Value::Array(range) = range else { return Err(malformed()) };
             let [Value::Int(first), Value::Int(last), Value::Array(primary), ..] = &range[..] else {
@@ -59,7 +59,7 @@ impl Slots {
             let host: String = redis::from_redis_value_ref(host).unwrap_or_default();
             let ip = ip_in(more);
             let Some(host) = host_of(&host, asked).or_else(|| host_of(ip.as_deref()?, asked)) else {
-                slots.told = Told::InPart;
+                slots.hosts = KnownHosts::InPart;
                 continue;
             };
             let address: Address = format!("{host}:{port}").into();
@@ -73,8 +73,8 @@ impl Slots {
     }
 
     /// Returns whether the hosts of all members were told. If not, another member may know more of them.
-    pub(crate) fn told(&self) -> Told {
-        self.told
+    pub(crate) fn hosts(&self) -> KnownHosts {
+        self.hosts
     }
 
     /// Returns the member that has this slot, if one is known.
@@ -112,8 +112,8 @@ mod tests {
 
     use super::*;
 
-    fn parsed(answer: &str) -> Result<Slots> {
-        Slots::parse(&parse_redis_value(answer.as_bytes()).unwrap(), "asked")
+    fn parsed(answer: &str) -> Result<HashSlots> {
+        HashSlots::parse(&parse_redis_value(answer.as_bytes()).unwrap(), "asked")
     }
 
     #[test]
@@ -123,14 +123,14 @@ mod tests {
              *3\r\n:100\r\n:16383\r\n*3\r\n$0\r\n\r\n:3\r\n$2\r\nid\r\n",
         );
         let mut slots = slots.unwrap();
-        let member = |slots: &Slots, slot| slots.member(slot).map(ToString::to_string);
+        let member = |slots: &HashSlots, slot| slots.member(slot).map(ToString::to_string);
         assert_eq!(member(&slots, 0).as_deref(), Some("a:1"));
         assert_eq!(member(&slots, 99).as_deref(), Some("a:1"));
         assert_eq!(member(&slots, 16_383).as_deref(), Some("asked:3"), "it has no name for itself");
         assert_eq!((slots.all().len(), slots.missing()), (2, 0));
         slots.moved(99, "c:9".into());
         assert_eq!(member(&slots, 99).as_deref(), Some("c:9"));
-        assert_eq!(Slots::default().missing(), SLOTS);
+        assert_eq!(HashSlots::default().missing(), SLOTS);
     }
 
     /// As Redis 7 answers if members have to be told by names, and have none.
@@ -142,12 +142,12 @@ mod tests {
             let slots =
                 format!("*1\r\n*3\r\n:0\r\n:16383\r\n*{parts}\r\n+{host}\r\n:3\r\n+id\r\n{networking}");
             let slots = parsed(&slots).unwrap();
-            (slots.member(7).map(ToString::to_string), slots.told())
+            (slots.member(7).map(ToString::to_string), slots.hosts())
         };
-        assert_eq!(member("?", Some("10.0.0.7")), (Some("10.0.0.7:3".into()), Told::All));
-        assert_eq!(member("name", Some("10.0.0.7")), (Some("name:3".into()), Told::All));
-        assert_eq!(member("?", None), (None, Told::InPart));
-        assert_eq!(member("", None), (Some("asked:3".into()), Told::All));
+        assert_eq!(member("?", Some("10.0.0.7")), (Some("10.0.0.7:3".into()), KnownHosts::All));
+        assert_eq!(member("name", Some("10.0.0.7")), (Some("name:3".into()), KnownHosts::All));
+        assert_eq!(member("?", None), (None, KnownHosts::InPart));
+        assert_eq!(member("", None), (Some("asked:3".into()), KnownHosts::All));
     }
 
     #[test]

@@ -13,31 +13,31 @@ use crate::toolkit::{Call, Connect, Notice, ServerClock, SharedConnection};
 
 /// A connection that carries requests, each bounded by its call.
 #[derive(Debug)]
-pub(super) struct Line<R: Registers> {
+pub(super) struct RegisterConnection<R: Registers> {
     registers: Arc<R>,
     connection: Arc<R::Connection>,
     clock: Mutex<ServerClock>,
-    /// Whether a request had no answer in time.
+    /// A request had no answer in time.
     is_silent: AtomicBool,
     process: Process,
 }
 
-/// Opens the lines of a [`SharedConnection`].
+/// Opens the connections of a [`SharedConnection`].
 #[derive(Debug)]
-pub(super) struct Lines<R> {
+pub(super) struct RegisterConnector<R> {
     pub(super) registers: Arc<R>,
     pub(super) process: Process,
 }
 
-pub(super) fn slot<R: Registers>(registers: &Arc<R>) -> SharedConnection<Lines<R>> {
-    SharedConnection::new(Lines { registers: registers.clone(), process: Process::this() })
+pub(super) fn shared<R: Registers>(registers: &Arc<R>) -> SharedConnection<RegisterConnector<R>> {
+    SharedConnection::new(RegisterConnector { registers: registers.clone(), process: Process::this() })
 }
 
 #[async_trait]
-impl<R: Registers> Connect for Lines<R> {
-    type Connection = Line<R>;
+impl<R: Registers> Connect for RegisterConnector<R> {
+    type Connection = RegisterConnection<R>;
 
-    async fn connect(&self, call: &Call) -> Result<Line<R>> {
+    async fn connect(&self, call: &Call) -> Result<RegisterConnection<R>> {
         let out_of_time = || call.out_of_time(Effect::NotApplied);
         let opening = async {
             self.process.only().await;
@@ -49,19 +49,19 @@ impl<R: Registers> Connect for Lines<R> {
         let (connection, clock) = call.within(opening).await.ok_or_else(out_of_time)??;
         let (registers, process) = (self.registers.clone(), self.process);
         let (clock, is_silent) = (Mutex::new(clock), AtomicBool::new(false));
-        Ok(Line { registers, connection, clock, is_silent, process })
+        Ok(RegisterConnection { registers, connection, clock, is_silent, process })
     }
 
-    fn is_usable(&self, line: &Line<R>) -> bool {
-        !line.is_silent.load(Ordering::SeqCst) && self.registers.is_usable(&line.connection)
+    fn is_usable(&self, connection: &RegisterConnection<R>) -> bool {
+        !connection.is_silent.load(Ordering::SeqCst) && self.registers.is_usable(&connection.connection)
     }
 
-    async fn discard(&self, line: Arc<Line<R>>) {
-        self.registers.discard(line.connection.clone()).await;
+    async fn discard(&self, connection: Arc<RegisterConnection<R>>) {
+        self.registers.discard(connection.connection.clone()).await;
     }
 }
 
-impl<R: Registers> Line<R> {
+impl<R: Registers> RegisterConnection<R> {
     /// Reads the last write of a key. Also returns the estimate of the clock that the answer itself gives, if it tells
     /// the time.
     pub(super) async fn read(
@@ -97,7 +97,7 @@ impl<R: Registers> Line<R> {
         self.bounded(call, self.registers.tell(&self.connection, notice)).await
     }
 
-    /// Sends another request of this server over the line.
+    /// Sends another request of this server over the connection.
     pub(super) async fn ask<T>(
         &self,
         call: &Call,
@@ -131,7 +131,7 @@ impl<R: Registers> Line<R> {
     }
 }
 
-/// A request that has no answer yet. If none comes, the line is not used again.
+/// A request that has no answer yet. If none comes, the connection is not used again.
 struct Unanswered<'a>(&'a AtomicBool);
 
 impl Drop for Unanswered<'_> {

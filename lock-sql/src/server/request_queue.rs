@@ -11,7 +11,7 @@ pub(crate) enum Purpose {
     Maintain,
 }
 
-/// Whether a statement waits for a row that another transaction has locked. Each connection is of one kind.
+/// The wait of a statement for a row that another transaction has locked. Each connection is of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LockWait {
     /// The call waits, for a second at most.
@@ -20,7 +20,7 @@ pub(crate) enum LockWait {
     Never,
 }
 
-/// Whether a request comes for the first time, or because the server undid its statement.
+/// The reason of a request: it is new, or the server undid its statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     First,
@@ -45,12 +45,12 @@ pub(super) struct Use {
 /// undone each time. So of those that come again, one for each purpose is tried so, and the others wait for a
 /// connection that waits for rows: the server's time goes to those that get an answer.
 #[derive(Debug)]
-pub(super) struct Line<R> {
-    /// How many connections no request uses, on which statements wait for rows.
+pub(super) struct RequestQueue<R> {
+    /// The number of connections that no request uses, on which statements wait for rows.
     free_to_wait: usize,
-    /// How many others no request uses.
+    /// The number of others that no request uses.
     free: usize,
-    /// How many more connections may be used to acquire.
+    /// The number of further connections that may be used to acquire.
     free_to_acquire: usize,
     acquiring: Waiting<R>,
     maintaining: Waiting<R>,
@@ -62,28 +62,28 @@ pub(super) struct Line<R> {
 struct Waiting<R> {
     first: VecDeque<(Ticket, R)>,
     again: VecDeque<(Ticket, R)>,
-    /// Whether one that comes again uses a connection that waits for no row.
+    /// One that comes again uses a connection that waits for no row.
     again_is_tried: bool,
 }
 
-/// A place in the line.
+/// A position in the queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ticket(u64);
 
-/// The result of entering the line.
+/// The result of entering the queue.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Entry<R> {
-    /// The caller uses a connection from now on, up to [`Line::next`].
+    /// The caller uses a connection from now on, up to [`RequestQueue::next`].
     Served(Use, R),
     Waits(Ticket),
 }
 
-impl<R> Line<R> {
-    /// Makes a line for so many connections; fewer than two are taken for two.
-    pub(super) fn new(connections: usize) -> Line<R> {
+impl<R> RequestQueue<R> {
+    /// Makes a queue for so many connections; fewer than two are taken for two.
+    pub(super) fn new(connections: usize) -> RequestQueue<R> {
         let connections = connections.max(2);
         let free_to_wait = ((connections - 1) / 2).max(1);
-        Line {
+        RequestQueue {
             free_to_wait,
             free: connections - free_to_wait,
             free_to_acquire: connections - 1,
@@ -106,7 +106,7 @@ impl<R> Line<R> {
         Entry::Waits(ticket)
     }
 
-    /// Takes a request out of the line. Returns whether it still waited.
+    /// Takes a request out of the queue. Returns whether it still waited.
     pub(super) fn leave(&mut self, purpose: Purpose, turn: Turn, ticket: Ticket) -> bool {
         let waiting = self.waiting(purpose).of(turn);
         let place = waiting.iter().position(|(own, _)| *own == ticket);
@@ -202,14 +202,14 @@ mod tests {
         Use { purpose, turn: Turn::First, lock_wait }
     }
 
-    /// Returns a line with three connections, all of which are in use, two of them to acquire.
-    fn busy() -> Line<&'static str> {
-        let mut line = Line::new(3);
+    /// Returns a queue with three connections, all of which are in use, two of them to acquire.
+    fn busy() -> RequestQueue<&'static str> {
+        let mut queue = RequestQueue::new(3);
         for (purpose, lock_wait) in [(Acquire, Bounded), (Acquire, Never), (Maintain, Never)] {
-            let entry = line.enter(purpose, Turn::First, "served");
+            let entry = queue.enter(purpose, Turn::First, "served");
             assert_eq!(entry, Entry::Served(use_of(purpose, lock_wait), "served"));
         }
-        line
+        queue
     }
 
     fn waits<R: std::fmt::Debug>(entry: Entry<R>) -> Ticket {
@@ -221,21 +221,21 @@ mod tests {
 
     #[test]
     fn the_last_connection_is_for_renewals() {
-        let mut line = Line::new(1);
+        let mut queue = RequestQueue::new(1);
         let (acquires, renews) = (use_of(Acquire, Bounded), use_of(Maintain, Never));
-        assert_eq!(line.enter(Acquire, Turn::First, "a"), Entry::Served(acquires, "a"));
-        waits(line.enter(Acquire, Turn::First, "b"));
-        assert_eq!(line.enter(Maintain, Turn::First, "renewal"), Entry::Served(renews, "renewal"));
-        assert_eq!(line.next(renews), None, "the connection stays free");
-        assert_eq!(line.enter(Maintain, Turn::First, "release"), Entry::Served(renews, "release"));
-        assert_eq!(line.next(acquires), Some((acquires, "b")));
+        assert_eq!(queue.enter(Acquire, Turn::First, "a"), Entry::Served(acquires, "a"));
+        waits(queue.enter(Acquire, Turn::First, "b"));
+        assert_eq!(queue.enter(Maintain, Turn::First, "renewal"), Entry::Served(renews, "renewal"));
+        assert_eq!(queue.next(renews), None, "the connection stays free");
+        assert_eq!(queue.enter(Maintain, Turn::First, "release"), Entry::Served(renews, "release"));
+        assert_eq!(queue.next(acquires), Some((acquires, "b")));
     }
 
     #[test]
     fn most_connections_never_wait_for_rows() {
         for connections in 2..=20 {
-            let mut line = Line::new(connections);
-            let entries = (0..connections).map(|_| line.enter(Maintain, Turn::First, ()));
+            let mut queue = RequestQueue::new(connections);
+            let entries = (0..connections).map(|_| queue.enter(Maintain, Turn::First, ()));
             let waiting =
                 entries.filter(|entry| *entry == Entry::Served(use_of(Maintain, Bounded), ())).count();
             assert!(
@@ -247,41 +247,41 @@ mod tests {
 
     #[test]
     fn requests_of_one_purpose_are_served_in_order() {
-        let mut line = busy();
+        let mut queue = busy();
         for request in ["1", "2", "3"] {
-            waits(line.enter(Acquire, Turn::First, request));
+            waits(queue.enter(Acquire, Turn::First, request));
         }
         let done = use_of(Acquire, Never);
-        let served: Vec<_> = (0..3).filter_map(|_| line.next(done)).map(|(_, request)| request).collect();
+        let served: Vec<_> = (0..3).filter_map(|_| queue.next(done)).map(|(_, request)| request).collect();
         assert_eq!(served, ["1", "2", "3"]);
     }
 
     #[test]
     fn renewals_and_attempts_alternate_at_worst() {
-        let mut line = busy();
+        let mut queue = busy();
         for n in ["1", "2"] {
-            waits(line.enter(Acquire, Turn::First, n));
-            waits(line.enter(Maintain, Turn::First, n));
+            waits(queue.enter(Acquire, Turn::First, n));
+            waits(queue.enter(Maintain, Turn::First, n));
         }
         let mut done = use_of(Acquire, Never);
         for expected in [(Maintain, "1"), (Acquire, "1"), (Maintain, "2"), (Acquire, "2")] {
-            let (used, request) = line.next(done).expect("requests wait");
+            let (used, request) = queue.next(done).expect("requests wait");
             assert_eq!((used.purpose, request), expected);
             done = used;
         }
-        assert_eq!(line.next(done), None);
+        assert_eq!(queue.next(done), None);
     }
 
     #[test]
     fn requests_that_come_again_let_all_others_pass() {
-        let mut line = busy();
+        let mut queue = busy();
         for purpose in [Maintain, Acquire] {
-            waits(line.enter(purpose, Turn::Again, "again"));
-            waits(line.enter(purpose, Turn::First, "first"));
+            waits(queue.enter(purpose, Turn::Again, "again"));
+            waits(queue.enter(purpose, Turn::First, "first"));
         }
         let mut done = use_of(Acquire, Never);
         for expected in [(Maintain, "first"), (Acquire, "first"), (Maintain, "again"), (Acquire, "again")] {
-            let (used, request) = line.next(done).expect("requests wait");
+            let (used, request) = queue.next(done).expect("requests wait");
             assert_eq!((used.purpose, request), expected);
             done = used;
         }
@@ -289,31 +289,34 @@ mod tests {
 
     #[test]
     fn one_retry_per_purpose_uses_a_non_waiting_connection() {
-        let mut line = Line::new(9);
-        let again = |line: &mut Line<_>, purpose| line.enter(purpose, Turn::Again, "again");
+        let mut queue = RequestQueue::new(9);
+        let again = |queue: &mut RequestQueue<_>, purpose| queue.enter(purpose, Turn::Again, "again");
         for _ in 0..4 {
-            assert!(matches!(again(&mut line, Acquire), Entry::Served(Use { lock_wait: Bounded, .. }, _)));
+            assert!(matches!(again(&mut queue, Acquire), Entry::Served(Use { lock_wait: Bounded, .. }, _)));
         }
         let tries = |purpose| Use { purpose, turn: Turn::Again, lock_wait: Never };
         for purpose in [Acquire, Maintain] {
-            assert_eq!(again(&mut line, purpose), Entry::Served(tries(purpose), "again"));
-            waits(again(&mut line, purpose));
+            assert_eq!(again(&mut queue, purpose), Entry::Served(tries(purpose), "again"));
+            waits(again(&mut queue, purpose));
         }
-        assert_eq!(line.enter(Acquire, Turn::First, "first"), Entry::Served(use_of(Acquire, Never), "first"));
-        assert_eq!(line.next(use_of(Acquire, Never)), None, "its connection is for others");
-        assert_eq!(line.next(tries(Acquire)), Some((tries(Acquire), "again")));
+        assert_eq!(
+            queue.enter(Acquire, Turn::First, "first"),
+            Entry::Served(use_of(Acquire, Never), "first")
+        );
+        assert_eq!(queue.next(use_of(Acquire, Never)), None, "its connection is for others");
+        assert_eq!(queue.next(tries(Acquire)), Some((tries(Acquire), "again")));
         let waited = Use { purpose: Acquire, turn: Turn::Again, lock_wait: Bounded };
-        assert_eq!(line.next(waited), Some((Use { purpose: Maintain, ..waited }, "again")));
+        assert_eq!(queue.next(waited), Some((Use { purpose: Maintain, ..waited }, "again")));
     }
 
     #[test]
     fn a_request_is_served_or_leaves_but_not_both() {
-        let mut line = busy();
-        let first = waits(line.enter(Maintain, Turn::First, "1"));
-        let second = waits(line.enter(Maintain, Turn::First, "2"));
-        assert!(line.leave(Maintain, Turn::First, first) && !line.leave(Maintain, Turn::First, first));
+        let mut queue = busy();
+        let first = waits(queue.enter(Maintain, Turn::First, "1"));
+        let second = waits(queue.enter(Maintain, Turn::First, "2"));
+        assert!(queue.leave(Maintain, Turn::First, first) && !queue.leave(Maintain, Turn::First, first));
         let done = use_of(Maintain, Never);
-        assert_eq!(line.next(done), Some((done, "2")));
-        assert!(!line.leave(Maintain, Turn::First, second));
+        assert_eq!(queue.next(done), Some((done, "2")));
+        assert!(!queue.leave(Maintain, Turn::First, second));
     }
 }
