@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::setup::Missing;
 
-/// How many cases of one run may be late because the machine stood still. If more are, the machine is not the cause.
+/// So many cases of one run may be late because the machine stood still. If more are, the machine is not the cause.
 const MOST_EXCUSED: usize = 3;
 
 /// The notes of a whole run, without repetitions.
