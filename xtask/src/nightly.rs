@@ -1,5 +1,5 @@
-//! `cargo xtask nightly`: runs every test in its full size and many histories of the simulation. The outcome is kept in the
-//! target folder: `cargo xtask nightly --status` prints it.
+//! `cargo xtask nightly`: runs every test in its full size and many histories of the simulation, and compiles the fuzz
+//! targets. The outcome is kept in the target folder: `cargo xtask nightly --status` prints it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -32,6 +32,12 @@ pub(crate) fn run(extent: &Extent, consent: Consent) -> ExitCode {
         if extent.has(&step) {
             steps.step(&step, || simulate(family, histories, began));
         }
+    }
+    let fuzz = "the fuzz targets compile";
+    if extent.has(fuzz) {
+        let built = target().join("fuzz");
+        let this = ["--bins", "--manifest-path", "fuzz/Cargo.toml", "--target-dir"];
+        steps.step(fuzz, || command(cargo("check", &this).arg(built)));
     }
     // A run of single programs says nothing of the others: the last whole run stays above it.
     let before = match extent {
