@@ -42,6 +42,7 @@ pub(crate) async fn the_waiter_looks_at_the_leases_end(
     let name = "unheard";
     holder.ask(name).await;
     holder.held().await;
+    let asked = Instant::now();
     waiter.ask(name).await;
     // It looks twice before it waits.
     for _ in 0..10 {
@@ -51,7 +52,10 @@ pub(crate) async fn the_waiter_looks_at_the_leases_end(
     let released = Instant::now();
     waiter.held().await;
     let after = released.elapsed();
-    // The lease is renewed when a third of it is over.
+    // The lease is renewed when a third of it is over: the waiter has read two thirds of it or more, and looks again
+    // when they are over.
+    let before = released - asked;
+    assert_in_time!(before <= lease / 3, "{holder}'s release came {before:?} after {waiter} had asked");
     assert!(after >= lease / 3, "{waiter} has heard of the release: it has the lock after {after:?}");
     assert_in_time!(after <= lease + Duration::from_secs(1), "{waiter} has it after {after:?}");
     waiter.release(name).await;
