@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_members_of_a_replica_set_send_each_other_is_no_request() {
+    fn commands_between_members_of_a_set_are_no_requests() {
         let status = doc! {
             "opcounters": { "command": 100_i64, "query": 20_i64 },
             "metrics": {

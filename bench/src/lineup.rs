@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_server_of_this_program_has_schemes_or_is_killed() {
+    fn only_a_started_server_has_schemes_or_is_killed() {
         let schemes = |on| {
             let kinds = lineup(on, Case::OwnNames { tasks: 1 }).unwrap();
             kinds.iter().filter(|kind| matches!(kind, Kind::Naive(_))).count()

@@ -136,27 +136,30 @@ pub(crate) fn table(report: &Report) -> String {
                      |---|---|---|---|---|\n"
         .to_owned();
     for (server, _) in report.measured() {
-        let at = |case, figure: fn(&Row) -> Option<f64>| report.ours(&server.name, case, figure);
-        let shown =
-            |figure: Option<f64>, text: fn(f64) -> String| figure.map_or_else(|| "–".to_owned(), text);
-        let cells = [
-            server.name.clone(),
-            shown(at(Case::OwnNames { tasks: 1 }, |row| row.p50_us), micros),
-            shown(at(Case::OwnNames { tasks: 64 }, |row| Some(row.per_s)), number),
-            shown(at(Case::HandOver, |row| row.p50_us), micros),
-            shown(at(Case::Recovery, late), recovery),
-        ];
-        line(&mut table, &cells);
+        line(&mut table, &[&[server.name.clone()][..], &figures(report, &server.name)].concat());
     }
     table
 }
 
+/// Returns the figures of a server for the table: a cycle, cycles with 64 names, a hand-over, and a recovery.
+pub(crate) fn figures(report: &Report, server: &str) -> [String; 4] {
+    let at = |case, figure: fn(&Row) -> Option<f64>, text: fn(f64) -> String| {
+        report.ours(server, case, figure).map_or_else(|| "–".to_owned(), text)
+    };
+    [
+        at(Case::OwnNames { tasks: 1 }, |row| row.p50_us, micros),
+        at(Case::OwnNames { tasks: 64 }, |row| Some(row.per_s), number),
+        at(Case::HandOver, |row| row.p50_us, micros),
+        at(Case::Recovery, late, recovery),
+    ]
+}
+
 /// Returns the milliseconds from the end of the ttl until a waiter had the lock.
-pub(crate) fn late(row: &Row) -> Option<f64> {
+fn late(row: &Row) -> Option<f64> {
     row.extra.get("recovery_over_ttl_ms").copied()
 }
 
-pub(crate) fn recovery(millis_after_ttl: f64) -> String {
+fn recovery(millis_after_ttl: f64) -> String {
     match millis_after_ttl > 0.0 {
         true => format!("{} after the ttl", micros(millis_after_ttl * 1e3)),
         false => "within the ttl".to_owned(),
@@ -252,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_replaces_the_one_before_it_and_nothing_else() {
+    fn a_table_replaces_only_the_one_before_it() {
         let text = format!("above\n{BEGIN}\nstale\n{END}\nbelow\n");
         let once = with_table(&text, &sample()).unwrap();
         assert!(once.starts_with("above\n<!--") && once.ends_with("-->\nbelow\n") && !once.contains("stale"));
@@ -260,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn two_runs_are_compared_by_the_librarys_figures_and_their_goals() {
+    fn runs_are_compared_by_the_librarys_figures_and_goals() {
         let mut before = sample();
         before.judge();
         let mut after = before.clone();

@@ -82,6 +82,7 @@ async fn on_server(
     folder: &Path,
 ) -> Outcome<()> {
     let mut lap = Instant::now();
+    let not = |case, why, failed| NotRun { server: server.name.clone(), case, why, failed };
     report.servers.retain(|known| known.name != server.name);
     let site = match server.asked.start().await {
         Ok(site) => site,
@@ -94,11 +95,7 @@ async fn on_server(
             if !failed {
                 report.done.extend(open.iter().map(|step| server.key(step)));
             }
-            return leave_out(
-                report,
-                NotRun { server: server.name.clone(), case: None, why, failed },
-                folder,
-            );
+            return leave_out(report, not(None, why, failed), folder);
         }
     };
     report.servers.push(described(server, Some(&site))?);
@@ -107,7 +104,7 @@ async fn on_server(
         place.peers().filter(|_| with_peers).partition(|peer| peer.lack().is_none());
     for peer in lacking {
         let (case, why) = (Some(format!("peer {}", peer.name())), peer.lack().unwrap_or_default());
-        leave_out(report, NotRun { server: server.name.clone(), case, why, failed: false }, folder)?;
+        leave_out(report, not(case, why, false), folder)?;
     }
     for step in open {
         eprintln!("[{}/{}] {}", report.done.len() + 1, report.plan.len(), server.key(step));
@@ -126,8 +123,7 @@ async fn on_server(
                 report.write(folder)?;
             }
             Err((why, failed)) => {
-                let case = Some(step.case.to_string());
-                leave_out(report, NotRun { server: server.name.clone(), case, why, failed }, folder)?;
+                leave_out(report, not(Some(step.case.to_string()), why, failed), folder)?;
             }
         }
     }

@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_named_after_its_kind_its_disk_and_its_parameters() {
+    fn a_servers_name_has_its_kind_disk_and_parameters() {
         for on in ["redis", "postgres-durable", "redlock-durable", "sqlite:a.db"] {
             assert_eq!(name(on).as_deref(), Some(on));
         }
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_server_that_was_there_its_disk_is_not_known() {
+    fn the_disk_of_a_given_server_is_unknown() {
         let writes = |on| Asked::parse(on).unwrap().writes_first();
         assert_eq!((writes("redis://h"), writes("sqlite:a.db")), (None, Some(true)));
         assert_eq!(

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ratio_of_the_p99_sees_what_the_p50_hides() {
+    fn the_ratio_of_the_p99_sees_a_tail() {
         let with_a_tail = |tail| {
             let mut tally = Tally::default();
             let latencies = std::iter::repeat_n(1_000, 95).chain(std::iter::repeat_n(tail, 5)).collect();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spread_is_the_least_and_the_greatest_ratio_of_a_round() {
+    fn a_spread_has_the_least_and_the_greatest_ratio() {
         let a = tally(&[(2_000, 50.0), (4_000, 25.0), (90_000, 1.0)]);
         let b = tally(&[(1_000, 100.0), (2_000, 50.0), (1_000, 100.0)]);
         assert_eq!(a.spread(&b, By::Rate), Some((0.01, 0.5)));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_of_contenders_are_added_and_further_figures_are_medians() {
+    fn grants_of_contenders_are_added_other_figures_are_medians() {
         let mut tally = Tally::default();
         for (grants, figure) in [(vec![1, 2], 5.0), (vec![3, 0], 7.0), (vec![0, 1], 6.0)] {
             tally.add(Slice { grants, extra: vec![("figure", figure)], ..Slice::default() });

@@ -19,7 +19,7 @@ type Case = fn() -> Result<(), NotRun>;
 fn main() {
     let cases: [(&str, Case); 3] = [
         ("without_a_report_there_is_an_error", without_report),
-        ("the_page_is_short_and_its_answer_is_on_top", shown),
+        ("the_page_is_short_with_its_answer_on_top", shown),
         ("an_error_in_the_page_would_be_seen", seen),
     ];
     libtest_mimic::run(&Arguments::from_args(), rules::judged("the page", cases)).exit();

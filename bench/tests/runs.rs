@@ -28,7 +28,7 @@ fn main() {
     let cases: [(&str, Case); 19] = [
         ("memory_has_neither_baseline_nor_hand_over", memory),
         ("a_file_has_a_baseline_where_no_client_waits", sqlite),
-        ("on_redis_peers_and_forms_are_measured_and_no_lock_is_left", redis),
+        ("on_redis_peers_and_forms_leave_no_lock", redis),
         ("on_redlock_one_of_five_may_be_lost", redlock),
         ("on_mariadb_waiters_poll", || polled("mariadb", &MySql::MariaDb)),
         ("on_mysql_waiters_poll", || polled("mysql", &MySql::MySql)),
@@ -36,7 +36,7 @@ fn main() {
         ("on_a_replica_set_of_mongodb_releases_are_pushed", || pushed("mongodb", &MongoDb)),
         ("on_etcd_releases_are_pushed", || pushed("etcd", &Etcd)),
         ("on_zookeeper_releases_are_pushed", || pushed("zookeeper", &ZooKeeper)),
-        ("no_argument_makes_a_resource_with_tokens_take_a_stale_write", argue),
+        ("a_resource_with_tokens_takes_no_stale_write", argue),
         ("claims_are_tried_on_redis", || claims("redis", &Redis, &ON_REDIS)),
         ("claims_are_tried_on_redlock", || claims("redlock", &Redis, &ON_REDLOCK)),
         ("claims_are_tried_on_mariadb", || claims("mariadb", &MySql::MariaDb, &ON_MARIADB)),

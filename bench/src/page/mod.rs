@@ -11,7 +11,7 @@ use crate::args;
 use crate::backend::Backend;
 use crate::case::Case;
 use crate::goals::{self, Verdict};
-use crate::print::{goal_line, late, measured, micros, number, put_table, recovery, table};
+use crate::print::{figures as figures_of, goal_line, measured, micros, number, put_table, table};
 use crate::report::{self, Promises, Report, Row, Server};
 
 pub(crate) const FILE: &str = "report.html";
@@ -179,7 +179,6 @@ fn at(report: &Report, server: &Server, case: Case, figure: fn(&Row) -> Option<f
 fn candidate(report: &Report, server: &Server, promises: &Promises) -> String {
     let needs = NEEDS.iter().map(|(name, _)| *name).filter(|need| meets(need, server, promises));
     let needs = needs.collect::<Vec<_>>().join(" ");
-    let shown = |figure: Option<f64>, text: fn(f64) -> String| figure.map_or_else(|| "–".to_owned(), text);
     let waiters = match (promises.fair.as_str(), promises.wakes.as_str()) {
         ("no", "pushed") => "woken, in no order",
         ("no", _) => "poll",
@@ -191,14 +190,8 @@ fn candidate(report: &Report, server: &Server, promises: &Promises) -> String {
         "while-a-majority-keeps-its-data" => "while a majority keeps its data",
         _ => "until a majority loses its data",
     };
-    let cells = [
-        shown(at(report, server, Case::OwnNames { tasks: 1 }, |row| row.p50_us), micros),
-        shown(at(report, server, Case::OwnNames { tasks: 64 }, |row| Some(row.per_s)), number),
-        shown(at(report, server, Case::HandOver, |row| row.p50_us), micros),
-        waiters.to_owned(),
-        token.to_owned(),
-        shown(at(report, server, Case::Recovery, late), recovery),
-    ];
+    let [cycle, cycles, hand_over, recovery] = figures_of(report, &server.name);
+    let cells = [cycle, cycles, hand_over, waiters.to_owned(), token.to_owned(), recovery];
     let cells: String = cells.iter().map(|cell| format!("<td>{}</td>", Text(cell))).collect();
     format!("<tr data-needs=\"{needs}\"><th scope=\"row\">{}</th>{cells}</tr>\n", Text(&server.name))
 }
@@ -353,7 +346,7 @@ mod tests {
     use crate::report::tests::sample;
 
     #[test]
-    fn a_page_loads_nothing_and_shows_no_markup_of_a_text() {
+    fn a_page_loads_nothing_and_escapes_texts() {
         let mut report = sample();
         report.servers[0].name = "<img>".to_owned();
         let page = page(&report).unwrap();

@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slice_counts_what_each_contender_was_granted_in_time() {
+    fn a_slice_counts_each_contenders_grants_in_time() {
         let turns = |in_time, waits: &[u64]| Turns { in_time, waits: waits.to_vec(), error: None };
         let slice = slice_of(vec![turns(2, &[10, 20, 30]), turns(1, &[40])], Duration::from_millis(500));
         assert_eq!((slice.rate, &slice.grants[..], slice.latencies.len()), (6.0, &[2, 1][..], 4));

@@ -1,4 +1,5 @@
-//! `own-names`: tasks that acquire and release for as long as a slice lasts.
+//! `own-names`: tasks that acquire and release for as long as a slice lasts. Those of locks in other languages are in
+//! driver processes, which time them: what passes through their pipes is not part of a latency.
 
 use std::time::{Duration, Instant};
 
@@ -7,8 +8,12 @@ use tokio::task::JoinSet;
 
 use crate::Outcome;
 use crate::rounds::Measurement;
+use crate::subjects::peers::Peer;
 use crate::subjects::{Side, Subject};
 use crate::tally::Slice;
+use crate::workloads::contenders::slice_of;
+use crate::workloads::messages::Order;
+use crate::workloads::other_process::OtherProcess;
 
 pub(crate) struct Cycles {
     workers: Vec<Box<dyn Side>>,
@@ -66,4 +71,32 @@ async fn work(mut worker: Box<dyn Side>, end: Instant) -> Work {
         began = done;
     }
     Work { worker, slice, in_time }
+}
+
+/// A driver runs for so long before it is measured: a virtual machine compiles what has run often.
+pub(super) const WARM_UP: Duration = Duration::from_secs(2);
+
+pub(crate) struct DrivenCycles {
+    driver: OtherProcess,
+}
+
+impl DrivenCycles {
+    /// Starts the driver, which has a task or a thread for each name.
+    pub(crate) async fn new(peer: Peer, url: &str, names: &[String]) -> Outcome<DrivenCycles> {
+        let mut cycles = DrivenCycles { driver: OtherProcess::driver(peer, url, names).await? };
+        cycles.run(WARM_UP).await?;
+        Ok(cycles)
+    }
+}
+
+#[async_trait]
+impl Measurement for DrivenCycles {
+    async fn run(&mut self, length: Duration) -> Outcome<Slice> {
+        self.driver.go_on()?;
+        self.driver.tell(Order::Cycle(length)).await?;
+        let names = self.driver.competed().await?;
+        self.driver.stop()?;
+        // They do not contend for one lock: there is no share of each.
+        Ok(Slice { grants: Vec::new(), ..slice_of(names, length) })
+    }
 }

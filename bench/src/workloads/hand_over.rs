@@ -9,7 +9,7 @@ use crate::Outcome;
 use crate::rounds::Measurement;
 use crate::subjects::Kind;
 use crate::tally::Slice;
-use crate::workloads::driven::WARM_UP;
+use crate::workloads::cycles::WARM_UP;
 use crate::workloads::messages::Order;
 use crate::workloads::other_process::OtherProcess;
 

@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_lock_is_renewed_as_often_as_the_others_while_it_is_watched() {
+    fn all_locks_are_renewed_equally_often_while_watched() {
         let seconds = Duration::from_secs;
         assert_eq!(ttl_for(seconds(12), Duration::ZERO), TTL);
         assert_eq!(

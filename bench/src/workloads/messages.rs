@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_after_the_slice_has_a_wait_and_is_not_counted() {
+    fn a_grant_after_the_slice_is_not_counted() {
         let (mut turns, now) = (Turns::default(), Instant::now());
         turns.granted(now, now + Duration::from_secs(60));
         while Instant::now() == now {}

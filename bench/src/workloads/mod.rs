@@ -3,7 +3,6 @@
 pub(crate) mod contenders;
 pub(crate) mod cycles;
 pub(crate) mod delay;
-pub(crate) mod driven;
 pub(crate) mod failover;
 pub(crate) mod hand_over;
 pub(crate) mod held;

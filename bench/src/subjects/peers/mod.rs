@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waiter_that_polls_lacks_nothing_where_the_librarys_polls() {
+    fn a_polling_peer_lacks_nothing_where_the_library_polls() {
         let lacks = |wakes| Peer::ALL[0].lacks(wakes).contains(&"wake-ups by push".to_owned());
         assert!(lacks(Wakes::Pushed) && !lacks(Wakes::Polled));
     }
