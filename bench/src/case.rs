@@ -134,15 +134,7 @@ pub(crate) fn asked_for(names: &[String]) -> Outcome<Vec<Case>> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
-
-    #[test]
-    fn each_case_has_a_text_of_its_own() {
-        let texts: BTreeSet<String> = Case::all().map(|case| case.to_string()).collect();
-        assert_eq!(texts.len(), ALL.len(), "{texts:?}");
-    }
 
     #[test]
     fn a_run_takes_a_workload_or_one_case() {

@@ -1,6 +1,7 @@
 //! Servers that work together, of which one is killed.
 
 use std::io;
+use std::time::Instant;
 
 use lock_conformance::Data;
 use lock_test_servers::{
@@ -34,9 +35,6 @@ pub(crate) enum Cluster {
 
 const REDLOCK: usize = 5;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Killed(usize);
-
 impl Cluster {
     /// Returns whether this program can start several servers of this kind that go on without one of them.
     pub(crate) fn is_known_of(backend: Backend) -> bool {
@@ -67,24 +65,21 @@ impl Cluster {
         }
     }
 
-    /// Returns the member that leads; where none does, the first one.
-    pub(crate) fn leader(&self) -> io::Result<usize> {
-        match self {
-            Cluster::Etcd(cluster) => cluster.leader(),
-            Cluster::ZooKeeper(ensemble) => ensemble.leader(),
-            Cluster::Mongo(set) => set.primary(),
-            Cluster::Redlock(_) => Ok(0),
-        }
+    /// Kills the member that leads (-9); where none does, the first one. Returns its place, and when that was.
+    pub(crate) fn kill_leader(&self) -> io::Result<(usize, Instant)> {
+        let leader = match self {
+            Cluster::Etcd(cluster) => cluster.leader()?,
+            Cluster::ZooKeeper(ensemble) => ensemble.leader()?,
+            Cluster::Mongo(set) => set.primary()?,
+            Cluster::Redlock(_) => 0,
+        };
+        let at = Instant::now();
+        self.members()[leader].kill()?;
+        Ok((leader, at))
     }
 
-    /// Kills a member (-9).
-    pub(crate) fn kill(&self, member: usize) -> io::Result<Killed> {
-        self.members()[member].kill()?;
-        Ok(Killed(member))
-    }
-
-    /// Starts it again with its data, and waits until the others have it back.
-    pub(crate) fn mend(&self, Killed(member): Killed) -> io::Result<()> {
+    /// Starts a member again with its data, and waits until the others have it back.
+    pub(crate) fn mend(&self, member: usize) -> io::Result<()> {
         self.members()[member].restart(Data::Kept)?;
         match self {
             Cluster::Etcd(cluster) => cluster.become_whole(),

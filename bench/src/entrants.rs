@@ -4,17 +4,16 @@ use std::time::Duration;
 
 use crate::Outcome;
 use crate::case::Case;
-use crate::rounds::Measurement;
+use crate::rounds::{Measurement, Tolerant};
 use crate::servers::Site;
 use crate::subjects::{Kind, baseline};
-use crate::workloads::contenders::{Contenders, Contention};
+use crate::workloads::contenders::Contenders;
 use crate::workloads::cycles::{Cycles, DrivenCycles};
 use crate::workloads::delay::Delay;
 use crate::workloads::failover::Failover;
 use crate::workloads::hand_over::HandOver;
 use crate::workloads::held::{self, Held};
 use crate::workloads::recovery::Recovery;
-use crate::workloads::tolerant::Tolerant;
 
 /// Prepares a subject for a case that is measured for so long.
 pub(crate) async fn prepare(
@@ -61,12 +60,11 @@ async fn measurement(site: &Site, case: Case, kind: Kind, length: Duration) -> O
         Case::OwnNames { tasks } => cycles(url, kind, &(0..tasks).map(name).collect::<Vec<_>>()).await?,
         Case::OneLost => cycles(url, kind, &[name(0)]).await?,
         Case::OneName { contenders, processes } if kind == Kind::Ours => {
-            let each = Contention { contenders: contenders / processes, moment: Duration::ZERO };
-            Box::new(Contenders::new(*backend, url, &name(0), processes, each).await?)
+            let each = contenders / processes;
+            Box::new(Contenders::new(*backend, url, &name(0), processes, each, Duration::ZERO).await?)
         }
         Case::Processes => {
-            let each = Contention { contenders: 1, moment: Duration::from_millis(1) };
-            Box::new(Contenders::new(*backend, url, &name(0), 8, each).await?)
+            Box::new(Contenders::new(*backend, url, &name(0), 8, 1, Duration::from_millis(1)).await?)
         }
         Case::OneName { .. } | Case::HandOver => Box::new(HandOver::new(kind, url, &name(0)).await?),
         Case::Delay => Box::new(Delay::new(kind, url, name).await?),

@@ -24,7 +24,6 @@ pub(crate) struct Fixed {
     pub(crate) kernel: Option<String>,
     pub(crate) cpu: Option<String>,
     pub(crate) cpus: usize,
-    pub(crate) memory_bytes: Option<u64>,
     pub(crate) rustc: String,
     pub(crate) version: String,
     /// `debug` or `release`.
@@ -41,7 +40,6 @@ impl Machine {
             kernel: read("/proc/sys/kernel/osrelease").map(|kernel| kernel.trim().to_owned()),
             cpu: read("/proc/cpuinfo").and_then(|text| value(&text, "model name")),
             cpus: std::thread::available_parallelism().map_or(1, usize::from),
-            memory_bytes: read("/proc/meminfo").and_then(|text| memory(&text)),
             rustc: env!("LOCK_BENCH_RUSTC").to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             build: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
@@ -67,11 +65,6 @@ fn value(text: &str, name: &str) -> Option<String> {
     lines.into_iter().find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_owned())
 }
 
-fn memory(meminfo: &str) -> Option<u64> {
-    let kib: u64 = value(meminfo, "MemTotal")?.strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,7 +75,6 @@ mod tests {
             value("processor\t: 0\nmodel name\t: A CPU: 2 GHz\n", "model name").as_deref(),
             Some("A CPU: 2 GHz")
         );
-        assert_eq!(memory("MemFree: 1 kB\nMemTotal:        2048 kB\n"), Some(2_097_152));
-        assert_eq!((value("", "model name"), memory("MemTotal: 1 MB")), (None, None));
+        assert_eq!(value("", "model name"), None);
     }
 }

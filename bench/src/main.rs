@@ -27,6 +27,7 @@ mod print;
 mod raw;
 mod report;
 mod rounds;
+mod row;
 mod run;
 mod secrets;
 mod servers;

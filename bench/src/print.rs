@@ -7,7 +7,8 @@ use crate::Outcome;
 use crate::args::Diff;
 use crate::case::Case;
 use crate::goals::{Goal, Verdict};
-use crate::report::{Claim, NotRun, Report, Row};
+use crate::report::{Claim, NotRun, Report};
+use crate::row::Row;
 use crate::subjects::Kind;
 
 pub(crate) fn head() {
@@ -18,10 +19,8 @@ pub(crate) fn head() {
 }
 
 pub(crate) fn row(row: &Row) {
-    let time = |time: Option<f64>| time.map_or_else(|| "-".to_owned(), micros);
     let ratios = row.ratios.as_ref().map_or_else(String::new, |ratios| {
-        let all = [ratios.per_s, ratios.p50, ratios.p99];
-        let all = all.map(|ratio| ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}")));
+        let all = [ratios.per_s, ratios.p50, ratios.p99].map(|ratio| or_dash(ratio, times));
         let of =
             if ratios.of == Kind::Baseline.as_str() { String::new() } else { format!(" of {}", ratios.of) };
         all.join(" ") + &of
@@ -32,19 +31,22 @@ pub(crate) fn row(row: &Row) {
         row.case,
         row.subject,
         number(row.per_s),
-        time(row.p50_us),
-        time(row.p99_us),
-        time(row.max_us),
+        or_dash(row.p50_us, micros),
+        or_dash(row.p99_us, micros),
+        or_dash(row.max_us, micros),
         row.errors,
     );
-    let extra =
-        row.extra.iter().map(|(name, figure)| format!("{} {}", name.replace('_', " "), number(*figure)));
-    let mut further: Vec<String> = extra.collect();
+    let mut further = further(row);
     further.extend((!row.lacks.is_empty()).then(|| format!("without {}", row.lacks.join(", "))));
     further.extend(row.first_error.as_ref().map(|error| format!("the first error: {error}")));
     if !further.is_empty() {
         println!("{:<18}   {}", "", further.join("; "));
     }
+}
+
+/// Returns the figures that only some rows have, with their names.
+pub(crate) fn further(row: &Row) -> Vec<String> {
+    row.extra.iter().map(|(name, figure)| format!("{} {}", name.replace('_', " "), number(*figure))).collect()
 }
 
 pub(crate) fn not_run(not: &NotRun) {
@@ -105,7 +107,7 @@ fn changes(before: &Report, after: &Report) -> String {
             change(Some(old.per_s), Some(row.per_s), number),
             change(old.p50_us, row.p50_us, micros),
             change(old.p99_us, row.p99_us, micros),
-            change(ratio(old), ratio(row), |ratio| format!("{ratio:.2}")),
+            change(ratio(old), ratio(row), times),
         ];
         line(&mut text, &[&[row.server.clone(), row.case.clone()][..], &cells].concat());
     }
@@ -144,7 +146,7 @@ pub(crate) fn table(report: &Report) -> String {
 /// Returns the figures of a server for the table: a cycle, cycles with 64 names, a hand-over, and a recovery.
 pub(crate) fn figures(report: &Report, server: &str) -> [String; 4] {
     let at = |case, figure: fn(&Row) -> Option<f64>, text: fn(f64) -> String| {
-        report.ours(server, case, figure).map_or_else(|| "–".to_owned(), text)
+        or_dash(report.ours(server, case, figure), text)
     };
     [
         at(Case::OwnNames { tasks: 1 }, |row| row.p50_us, micros),
@@ -203,6 +205,15 @@ fn with_table(text: &str, report: &Report) -> Option<String> {
     let (before, rest) = text.split_once(BEGIN)?;
     let (_, after) = rest.split_once(END)?;
     Some(format!("{before}{BEGIN}\n\n{}\n{}\n\n{END}{after}", table(report), measured(report)))
+}
+
+pub(crate) fn or_dash(figure: Option<f64>, shown: fn(f64) -> String) -> String {
+    figure.map_or_else(|| "–".to_owned(), shown)
+}
+
+/// Writes a ratio: `0.87`.
+pub(crate) fn times(ratio: f64) -> String {
+    format!("{ratio:.2}")
 }
 
 /// Writes a time with two digits: `84 µs`, `1.3 ms`.

@@ -50,7 +50,7 @@ pub(crate) async fn run(
     pace: Pace,
 ) -> Outcome<Vec<Tally>> {
     for measurement in measurements.iter_mut().filter(|_| !pace.warm_up.is_zero()) {
-        slice(measurement.as_mut(), pace.warm_up).await?;
+        slice(measurement.as_mut(), pace.warm_up, OVERTIME).await?;
     }
     let count = measurements.len();
     let length = pace.slice.min(total / (pace.fewest_rounds * count.max(1) as u32));
@@ -60,16 +60,56 @@ pub(crate) async fn run(
         for turn in 0..count {
             // No measurement always comes right after the same other one.
             let measurement = (round + turn) % count;
-            tallies[measurement].add(slice(measurements[measurement].as_mut(), length).await?);
+            tallies[measurement].add(slice(measurements[measurement].as_mut(), length, OVERTIME).await?);
         }
     }
     Ok(tallies)
 }
 
-async fn slice(measurement: &mut dyn Measurement, length: Duration) -> Outcome<Slice> {
-    match tokio::time::timeout(length + OVERTIME, measurement.run(length)).await {
+async fn slice(measurement: &mut dyn Measurement, length: Duration, overtime: Duration) -> Outcome<Slice> {
+    match tokio::time::timeout(length + overtime, measurement.run(length)).await {
         Ok(slice) => slice,
-        Err(_) => Err(format!("a subject went on for more than {OVERTIME:?} after its slice").into()),
+        Err(_) => Err(format!("a subject went on for more than {overtime:?} after its slice").into()),
+    }
+}
+
+/// A measurement of another library's lock. Whatever goes wrong with it is an error of its own row: the library and the
+/// other subjects of the step are measured all the same.
+pub(crate) struct Tolerant {
+    /// Once it has failed, the text of the failure, which every later slice has again.
+    measurement: Result<Box<dyn Measurement>, String>,
+}
+
+impl Tolerant {
+    /// A peer goes on after its slice for so long at most: less than the rounds allow, which would end the step.
+    const OVERTIME: Duration = Duration::from_secs(15);
+
+    /// Takes a measurement, or the failure of its preparation.
+    pub(crate) fn of(prepared: Outcome<Box<dyn Measurement>>) -> Tolerant {
+        Tolerant { measurement: prepared.map_err(|error| error.to_string()) }
+    }
+}
+
+#[async_trait]
+impl Measurement for Tolerant {
+    async fn run(&mut self, length: Duration) -> Outcome<Slice> {
+        let outcome = match &mut self.measurement {
+            Ok(measurement) => slice(measurement.as_mut(), length, Tolerant::OVERTIME).await,
+            Err(why) => Err(why.clone().into()),
+        };
+        outcome.or_else(|error| {
+            // It may be in the middle of a hand-over or of an answer: it is not asked again.
+            self.measurement = Err(error.to_string());
+            Ok(Slice { errors: vec![error.to_string()], ..Slice::default() })
+        })
+    }
+
+    async fn end(self: Box<Self>) -> Outcome<()> {
+        match self.measurement {
+            // What it fails to release expires.
+            Ok(measurement) => measurement.end().await.or(Ok(())),
+            Err(_) => Ok(()),
+        }
     }
 }
 
@@ -99,6 +139,26 @@ mod tests {
             let mut measurements: Vec<_> = (0..subjects).map(counted).collect();
             run(&mut measurements, Duration::from_millis(400), pace).await.unwrap();
             assert_eq!(runs.load(Ordering::Relaxed), each * subjects);
+        }
+    }
+
+    struct Fails;
+
+    #[async_trait]
+    impl Measurement for Fails {
+        async fn run(&mut self, _: Duration) -> Outcome<Slice> {
+            Err("the driver has ended".into())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_failure_is_an_error_of_every_slice() {
+        for prepared in [Ok(Box::new(Fails) as Box<dyn Measurement>), Err("the driver has ended".into())] {
+            let mut tolerant = Tolerant::of(prepared);
+            for _ in 0..2 {
+                let slice = tolerant.run(Duration::ZERO).await.unwrap();
+                assert_eq!((slice.errors, slice.rate), (vec!["the driver has ended".to_owned()], 0.0));
+            }
         }
     }
 }

@@ -13,8 +13,9 @@ use crate::case::Case;
 use crate::lineup::{self, Place};
 use crate::machine::Machine;
 use crate::plan::{Plan, PlannedServer, Step};
-use crate::report::{NotRun, Played, Promises, Report, Row, Server};
+use crate::report::{NotRun, Played, Promises, Report, Server};
 use crate::rounds::{self, Measurement};
+use crate::row::Row;
 use crate::secrets::Secrets;
 use crate::servers::Site;
 use crate::subjects::Kind;
@@ -140,7 +141,7 @@ fn described(server: &PlannedServer, site: Option<&Site>) -> Outcome<Server> {
     Ok(Server {
         name: server.name.clone(),
         product: site.and_then(Site::product),
-        backend: server.asked.backend()?.as_str().to_owned(),
+        backend: server.asked.backend()?,
         durable: server.asked.writes_first(),
         info: site.map(|site| Promises::of(&site.info)),
     })

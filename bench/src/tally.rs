@@ -91,19 +91,7 @@ impl Tally {
 
     /// Returns the median of the rounds' ratios of this to `other`.
     pub(crate) fn ratio(&self, other: &Tally, by: By) -> Option<f64> {
-        median(self.ratios(other, by))
-    }
-
-    /// Returns the least and the greatest of these ratios.
-    pub(crate) fn spread(&self, other: &Tally, by: By) -> Option<(f64, f64)> {
-        let ratios = self.ratios(other, by);
-        let least = ratios.iter().copied().min_by(f64::total_cmp)?;
-        let greatest = ratios.iter().copied().max_by(f64::total_cmp)?;
-        Some((least, greatest))
-    }
-
-    fn ratios(&self, other: &Tally, by: By) -> Vec<f64> {
-        self.rounds.iter().zip(&other.rounds).filter_map(|(a, b)| a.ratio_to(b, by)).collect()
+        median(self.rounds.iter().zip(&other.rounds).filter_map(|(a, b)| a.ratio_to(b, by)).collect())
     }
 
     pub(crate) fn extra(&self) -> BTreeMap<&'static str, f64> {
@@ -162,14 +150,6 @@ mod tests {
         };
         let (a, b) = (with_a_tail(50_000), with_a_tail(10_000));
         assert_eq!((a.ratio(&b, By::P50), a.ratio(&b, By::P99)), (Some(1.0), Some(5.0)));
-    }
-
-    #[test]
-    fn a_spread_has_the_least_and_the_greatest_ratio() {
-        let a = tally(&[(2_000, 50.0), (4_000, 25.0), (90_000, 1.0)]);
-        let b = tally(&[(1_000, 100.0), (2_000, 50.0), (1_000, 100.0)]);
-        assert_eq!(a.spread(&b, By::Rate), Some((0.01, 0.5)));
-        assert_eq!(a.spread(&Tally::default(), By::Rate), None);
     }
 
     #[test]

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Busy, Claim, Context, Driver, Entry, Fencing, Finding, Grant, Info, Inspection, Lease, Level,
-    LossReason, Release, Renewal, Request, Revocation, Revoked,
+    Attempt, Busy, Claim, Context, Driver, Fencing, Finding, Grant, Info, Inspection, Lease, LossReason,
+    Release, Renewal, Request, Revocation, Revoked,
 };
 use lock_core::toolkit::Call;
-use lock_core::{Clock, Error, FencingToken, Name, OwnerBytes, Result};
+use lock_core::{Clock, Error, FencingToken, Name, Result};
 
 /// A scheme locks by these calls.
 #[async_trait]
@@ -35,7 +35,9 @@ pub(crate) trait Recipe: Clone + fmt::Debug + Send + Sync + 'static {
     async fn release(&self, request: &Request, state: &mut Self::State) -> Result<bool>;
 
     /// Returns the holder, and the waiters if the server knows them.
-    async fn inspect(&self, name: &Name, call: &Call) -> Result<Inspection>;
+    async fn inspect(&self, _: &Name, _: &Call) -> Result<Inspection> {
+        Err(Error::unsupported("this scheme shows no holder"))
+    }
 }
 
 #[derive(Debug)]
@@ -69,9 +71,8 @@ impl<R: Recipe> Driver for SchemeDriver<R> {
         Err(Error::unsupported("this scheme has no way to revoke a lock"))
     }
 
-    async fn check(&self, patience: Duration) -> Result<Vec<Finding>> {
-        self.inspect(&Name::new("check")?, patience).await?;
-        Ok(vec![Finding::new("reachable", Level::Good, "the server answers")])
+    async fn check(&self, _: Duration) -> Result<Vec<Finding>> {
+        Err(Error::unsupported("this scheme has no checks"))
     }
 }
 
@@ -147,7 +148,7 @@ pub(crate) fn call(request: &Request) -> Call {
     Call::begin(&request.clock, request.patience)
 }
 
-/// Shows a holder by what the server stores of it.
-pub(crate) fn shown(stored: Option<Vec<u8>>) -> Inspection {
-    Inspection::new(stored.map(|stored| Entry::new(OwnerBytes::new(stored))), None)
+/// Returns the key or the row of a name in a scheme.
+pub(crate) fn key_of(scheme: &str, name: &Name) -> String {
+    format!("{scheme}:{}", name.as_str())
 }

@@ -130,7 +130,7 @@ impl Recipe for FairQueue {
     async fn listen(&self, request: &Request, waiter: &mut Waiter) -> Result<()> {
         let call = call(request);
         let subscribed = async {
-            let mut wakes = self.0.client().get_async_pubsub().await?;
+            let mut wakes = self.0.client.get_async_pubsub().await?;
             wakes.subscribe(format!("{}:{}", Keys::of(&request.name).channel, request.owner)).await?;
             Ok(wakes)
         };

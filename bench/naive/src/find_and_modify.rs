@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Context, Inspection, Renewal, Request};
+use lock_core::driver::{Attempt, Context, Renewal, Request};
 use lock_core::toolkit::{Call, Location};
 use lock_core::{Effect, Error, Name, Result};
 use mongodb::bson::{Document, doc};
@@ -16,7 +16,7 @@ use mongodb::error::{ErrorKind, WriteFailure};
 use mongodb::options::ClientOptions;
 use mongodb::{Client, Collection};
 
-use crate::driver::{LONGEST, Recipe, SchemeDriver, busy, call, granted, held, info, lost, shown};
+use crate::driver::{LONGEST, Recipe, SchemeDriver, busy, call, granted, held, info, lost};
 
 pub(crate) const NAME: &str = "naive-find-and-modify";
 
@@ -83,11 +83,6 @@ impl Recipe for FindAndModify {
     async fn release(&self, request: &Request, (): &mut ()) -> Result<bool> {
         let delete = self.0.delete_one(doc! { "_id": request.name.as_str() });
         Ok(answered(&call(request), delete).await?.deleted_count > 0)
-    }
-
-    async fn inspect(&self, name: &Name, call: &Call) -> Result<Inspection> {
-        let found = self.find(name, call).await?;
-        Ok(shown(found.map(|_| name.as_str().into())))
     }
 }
 

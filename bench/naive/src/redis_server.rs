@@ -11,7 +11,8 @@ use tokio::sync::Mutex;
 
 #[derive(Debug)]
 pub(crate) struct RedisServer {
-    client: Client,
+    /// The crate's own client, for connections of other kinds, too.
+    pub(crate) client: Client,
     connection: Mutex<Option<MultiplexedConnection>>,
 }
 
@@ -28,11 +29,6 @@ impl RedisServer {
         let client = Client::open(url);
         let client = client.map_err(|e| Error::invalid("this is not a URL for Redis").with_source(e))?;
         Ok(RedisServer { client, connection: Mutex::default() })
-    }
-
-    /// Returns the crate's own client, for connections of other kinds.
-    pub(crate) fn client(&self) -> &Client {
-        &self.client
     }
 
     pub(crate) async fn ask<T: FromRedisValue>(&self, call: &Call, command: &Cmd) -> Result<T> {

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Context, Inspection, Renewal, Request};
+use lock_core::driver::{Attempt, Context, Entry, Inspection, Renewal, Request};
 use lock_core::toolkit::{Call, Location, whole_millis};
-use lock_core::{Clock, Effect, Error, Name, Owner, Random, Result};
+use lock_core::{Clock, Effect, Error, Name, Owner, OwnerBytes, Random, Result};
 use redis::{Cmd, FromRedisValue};
 
-use crate::driver::{LONGEST, Recipe, SchemeDriver, busy, call, granted, held, info, lost, shown};
+use crate::driver::{LONGEST, Recipe, SchemeDriver, busy, call, granted, held, info, key_of, lost};
 use crate::redis_server::{RedisServer, compare_and_delete};
 
 pub(crate) const NAME: &str = "naive-redlock";
@@ -83,7 +83,7 @@ fn validity(ttl: Duration) -> Duration {
 }
 
 fn key(name: &Name) -> String {
-    format!("{NAME}:{}", name.as_str())
+    key_of(NAME, name)
 }
 
 #[async_trait]
@@ -137,7 +137,8 @@ impl Recipe for Redlock {
         self.0.judge(&values)?;
         let mut found = values.iter().flatten().cloned();
         let count = |value: &Vec<u8>| values.iter().flatten().filter(|other| *other == value).count();
-        Ok(shown(found.find(|value| count(value) >= self.0.majority())))
+        let holder = found.find(|value| count(value) >= self.0.majority());
+        Ok(Inspection::new(holder.map(|owner| Entry::new(OwnerBytes::new(owner))), None))
     }
 }
 

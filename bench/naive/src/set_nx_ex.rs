@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Context, Inspection, Renewal, Request};
-use lock_core::toolkit::{Call, whole_seconds};
-use lock_core::{Name, Result};
+use lock_core::Result;
+use lock_core::driver::{Attempt, Context, Renewal, Request};
+use lock_core::toolkit::whole_seconds;
 
-use crate::driver::{LONGEST, Recipe, SchemeDriver, busy, call, granted, held, info, lost, shown};
+use crate::driver::{LONGEST, Recipe, SchemeDriver, busy, call, granted, held, info, key_of, lost};
 use crate::redis_server::{RedisServer, compare_and_delete};
 
 pub(crate) const NAME: &str = "naive-set-nx-ex";
@@ -32,8 +32,8 @@ pub(crate) async fn open(url: String, context: Context) -> Result<SchemeDriver<S
 #[derive(Clone, Debug)]
 pub(crate) struct SetNxEx(Arc<RedisServer>);
 
-fn key(name: &Name) -> String {
-    format!("{NAME}:{}", name.as_str())
+fn key(request: &Request) -> String {
+    key_of(NAME, &request.name)
 }
 
 /// The value of a key: the owner, which is random, and new for each acquisition.
@@ -47,14 +47,14 @@ impl Recipe for SetNxEx {
 
     async fn attempt(&self, request: &Request, (): &mut ()) -> Result<Attempt> {
         let mut set = redis::cmd("SET");
-        set.arg(key(&request.name)).arg(value(request)).arg("EX").arg(whole_seconds(request.ttl)).arg("NX");
+        set.arg(key(request)).arg(value(request)).arg("EX").arg(whole_seconds(request.ttl)).arg("NX");
         let set: Option<String> = self.0.ask(&call(request), &set).await?;
         Ok(if set.is_some() { granted(request.ttl) } else { busy() })
     }
 
     /// The scheme can't prolong a lease, so this reads what is left.
     async fn renew(&self, request: &Request, (): &mut (), _: Duration) -> Result<Renewal> {
-        let (call, key) = (call(request), key(&request.name));
+        let (call, key) = (call(request), key(request));
         // In this order: what is left was left of this lease if it is still there afterwards.
         let left: i64 = self.0.ask(&call, redis::cmd("PTTL").arg(&key)).await?;
         let found: Option<String> = self.0.ask(&call, redis::cmd("GET").arg(&key)).await?;
@@ -65,10 +65,6 @@ impl Recipe for SetNxEx {
     }
 
     async fn release(&self, request: &Request, (): &mut ()) -> Result<bool> {
-        self.0.ask(&call(request), &compare_and_delete(&key(&request.name), &value(request))).await
-    }
-
-    async fn inspect(&self, name: &Name, call: &Call) -> Result<Inspection> {
-        Ok(shown(self.0.ask(call, redis::cmd("GET").arg(key(name))).await?))
+        self.0.ask(&call(request), &compare_and_delete(&key(request), &value(request))).await
     }
 }

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Context, Inspection, Renewal, Request};
-use lock_core::toolkit::{Call, whole_seconds};
-use lock_core::{Name, Result};
+use lock_core::Result;
+use lock_core::driver::{Attempt, Context, Renewal, Request};
+use lock_core::toolkit::whole_seconds;
 
-use crate::driver::{LONGEST, Recipe, SchemeDriver, busy, call, granted, held, info, lost, shown};
+use crate::driver::{LONGEST, Recipe, SchemeDriver, busy, call, granted, held, info, key_of, lost};
 use crate::redis_server::RedisServer;
 
 pub(crate) const NAME: &str = "naive-setnx";
@@ -34,8 +34,8 @@ pub(crate) async fn open(url: String, context: Context) -> Result<SchemeDriver<S
 #[derive(Clone, Debug)]
 pub(crate) struct Setnx(Arc<RedisServer>);
 
-fn key(name: &Name) -> String {
-    format!("{NAME}:{}", name.as_str())
+fn key(request: &Request) -> String {
+    key_of(NAME, &request.name)
 }
 
 #[async_trait]
@@ -43,7 +43,7 @@ impl Recipe for Setnx {
     type State = ();
 
     async fn attempt(&self, request: &Request, (): &mut ()) -> Result<Attempt> {
-        let (call, key) = (call(request), key(&request.name));
+        let (call, key) = (call(request), key(request));
         let set: bool = self.0.ask(&call, redis::cmd("SETNX").arg(&key).arg("locked")).await?;
         if !set {
             return Ok(busy());
@@ -55,7 +55,7 @@ impl Recipe for Setnx {
 
     /// The scheme can't prolong a lease, so this reads what is left of the key, also of another client's.
     async fn renew(&self, request: &Request, (): &mut (), ttl: Duration) -> Result<Renewal> {
-        let left: i64 = self.0.ask(&call(request), redis::cmd("PTTL").arg(key(&request.name))).await?;
+        let left: i64 = self.0.ask(&call(request), redis::cmd("PTTL").arg(key(request))).await?;
         Ok(match (left, u64::try_from(left)) {
             (_, Ok(left)) => held(Duration::from_millis(left)),
             (-1, _) => held(ttl),
@@ -64,10 +64,6 @@ impl Recipe for Setnx {
     }
 
     async fn release(&self, request: &Request, (): &mut ()) -> Result<bool> {
-        self.0.ask(&call(request), redis::cmd("DEL").arg(key(&request.name))).await
-    }
-
-    async fn inspect(&self, name: &Name, call: &Call) -> Result<Inspection> {
-        Ok(shown(self.0.ask(call, redis::cmd("GET").arg(key(name))).await?))
+        self.0.ask(&call(request), redis::cmd("DEL").arg(key(request))).await
     }
 }

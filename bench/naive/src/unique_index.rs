@@ -8,12 +8,12 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Context, Inspection, Renewal, Request};
+use lock_core::driver::{Attempt, Context, Renewal, Request};
 use lock_core::toolkit::Call;
 use lock_core::{Effect, Error, Name, Result};
 use sqlx::mysql::{MySqlPool, MySqlPoolOptions};
 
-use crate::driver::{LONGEST, Recipe, SchemeDriver, busy, call, granted, held, info, lost, shown};
+use crate::driver::{LONGEST, Recipe, SchemeDriver, busy, call, granted, held, info, lost};
 
 pub(crate) const NAME: &str = "naive-unique-index";
 
@@ -80,9 +80,5 @@ impl Recipe for UniqueIndex {
 
     async fn release(&self, request: &Request, (): &mut ()) -> Result<bool> {
         self.change(DELETE, request).await?.map(|deleted| deleted > 0).map_err(no_answer)
-    }
-
-    async fn inspect(&self, name: &Name, call: &Call) -> Result<Inspection> {
-        Ok(shown(self.row(name, call).await?))
     }
 }

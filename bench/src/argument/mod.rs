@@ -2,7 +2,7 @@
 //! and with the library.
 
 pub(crate) mod scene;
-mod stories;
+pub(crate) mod stories;
 
 use lock_naive::Scheme;
 

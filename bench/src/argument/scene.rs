@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use lock_conformance::Harness;
-use lock_core::{Client, Fence, Guard, Options};
+use lock_core::{Fence, Guard, Options};
 use lock_test_servers::{Clock, Owned, RedisAdmin};
 
 use crate::Outcome;
@@ -12,15 +12,15 @@ use crate::claims::play::harness::Tried;
 use crate::clusters::{start, url_of};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct RoundResult {
+pub(crate) struct RoundResult {
     /// The first client was granted the lock at all.
-    pub(super) granted: bool,
+    pub(crate) granted: bool,
     /// The first client relied on its lock when the second was granted it.
-    pub(super) two_held: bool,
+    pub(crate) two_held: bool,
     /// The first client wrote after the second.
-    pub(super) stale: bool,
+    pub(crate) stale: bool,
     /// The resource took that write.
-    pub(super) taken: bool,
+    pub(crate) taken: bool,
 }
 
 pub(super) const TTL: Duration = Duration::from_millis(1200);
@@ -39,13 +39,6 @@ pub(super) struct Scene {
     /// The resource's check of tokens. Those of the algorithm as written are all equal, which it takes.
     fence: Fence,
     tried: Tried,
-}
-
-/// The resource has taken a write, or refused it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Write {
-    Taken,
-    Refused,
 }
 
 impl Scene {
@@ -76,23 +69,14 @@ impl Scene {
         self.tried.at(&format!("{}?max_ttl={}ms", url_of(&self.servers), MAX_TTL.as_millis()))
     }
 
-    pub(super) async fn connect(&self) -> Outcome<Client> {
-        let (tried, ends) = (self.tried_here(), Instant::now() + TRIES);
-        loop {
-            match tried.open(Options::default().patience(PATIENCE)).await {
-                Err(e) if e.is_transient() && Instant::now() < ends => {
-                    tokio::time::sleep(BETWEEN_TRIES).await;
-                }
-                outcome => return Ok(outcome?),
-            }
-        }
+    /// Returns the lock that a client of its own was granted; `None` if it was granted nothing in time.
+    pub(super) async fn acquire(&self) -> Outcome<Option<Guard>> {
+        granted_within(&self.tried_here(), "story", TTL, TRIES).await
     }
 
-    pub(super) fn write(&self, guard: &Guard) -> Write {
-        match self.fence.accept(guard.token()) {
-            Ok(()) => Write::Taken,
-            Err(_) => Write::Refused,
-        }
+    /// Returns whether the resource takes the write of a holder.
+    pub(super) fn takes(&self, guard: &Guard) -> bool {
+        self.fence.accept(guard.token()).is_ok()
     }
 }
 
@@ -111,23 +95,27 @@ pub(crate) async fn follow_for_a_moment(primary: &Owned, replica: &Owned) -> Out
     Ok(redis::cmd("REPLICAOF").arg("NO").arg("ONE").exec_async(admin.connection()).await?)
 }
 
-/// Tries once, for one ttl without renewals: the algorithm as described has none.
-pub(super) async fn try_acquire(client: &Client) -> Outcome<Option<Guard>> {
-    match client.lock("story").ttl(TTL).fixed_lease().build()?.try_acquire().await {
-        // Too few servers have a vote.
-        Err(e) if e.is_transient() => Ok(None),
-        outcome => Ok(outcome?),
-    }
-}
-
-/// Tries again and again. Returns `None` if it was granted nothing in time.
-pub(super) async fn acquire(client: &Client) -> Outcome<Option<Guard>> {
-    let ends = Instant::now() + TRIES;
+/// Connects and tries until it is granted the lock for one ttl, without renewals, or this time is over. A connection that
+/// broke costs a try.
+pub(crate) async fn granted_within(
+    tried: &Tried,
+    name: &str,
+    ttl: Duration,
+    limit: Duration,
+) -> Outcome<Option<Guard>> {
+    let ends = Instant::now() + limit;
     while Instant::now() < ends {
-        if let Some(guard) = try_acquire(client).await? {
-            return Ok(Some(guard));
+        match attempt(tried, name, ttl).await {
+            Ok(Some(guard)) => return Ok(Some(guard)),
+            Err(error) if !error.is_transient() => return Err(error.into()),
+            // Another client holds it, or too few servers have a vote.
+            Ok(None) | Err(_) => tokio::time::sleep(BETWEEN_TRIES).await,
         }
-        tokio::time::sleep(BETWEEN_TRIES).await;
     }
     Ok(None)
+}
+
+async fn attempt(tried: &Tried, name: &str, ttl: Duration) -> lock_core::Result<Option<Guard>> {
+    let client = tried.open(Options::default().patience(PATIENCE)).await?;
+    client.lock(name).ttl(ttl).fixed_lease().build()?.try_acquire().await
 }

@@ -3,12 +3,12 @@
 use lock_conformance::{Data, Step};
 use lock_test_servers::{Clock, Owned};
 
-use super::scene::{RoundResult, Scene, TTL, Write, acquire, try_acquire};
+use super::scene::{RoundResult, Scene, TTL};
 use crate::Outcome;
 use crate::claims::Of;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Story {
+pub(crate) enum Story {
     Nothing,
     /// The first client looks at its lock, stands still for longer than its lease, and writes.
     Pause,
@@ -36,27 +36,22 @@ impl Story {
     }
 
     /// Plays one round: the first client is granted the lock, something fails, a second client tries, and both write.
-    pub(super) async fn play(self, algorithm: Of) -> Outcome<RoundResult> {
+    pub(crate) async fn play(self, algorithm: Of) -> Outcome<RoundResult> {
         let clock = if matches!(self, Story::Clocks(_)) { Clock::Own } else { Clock::Machines };
         let mut scene = Scene::set(clock, algorithm).await?;
         self.before(&mut scene).await?;
-        let one = scene.connect().await?;
-        let Some(first) = try_acquire(&one).await? else {
-            // Too few servers have a vote.
-            return Ok(RoundResult::default());
-        };
+        let Some(first) = scene.acquire().await? else { return Ok(RoundResult::default()) };
         let looked = first.is_held();
         self.goes_wrong(&mut scene).await?;
-        let other = scene.connect().await?;
-        let second = acquire(&other).await?.ok_or("the second client was granted nothing in time")?;
+        let second = scene.acquire().await?.ok_or("the second client was granted nothing in time")?;
         let mut result = RoundResult { granted: true, two_held: first.is_held(), ..RoundResult::default() };
-        if scene.write(&second) == Write::Refused {
+        if !scene.takes(&second) {
             return Err("the newest token was refused".into());
         }
         // A client that looks right before it writes stops here. A client that stood still between its look and its
         // write doesn't.
         result.stale = if self == Story::Pause { looked } else { first.is_held() };
-        result.taken = result.stale && scene.write(&first) == Write::Taken;
+        result.taken = result.stale && scene.takes(&first);
         second.release().await;
         first.release().await;
         Ok(result)

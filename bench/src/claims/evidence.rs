@@ -5,7 +5,8 @@ use lock_naive::Scheme;
 use super::trial::{Scene, Trial};
 use crate::backend::Backend;
 use crate::case::Case;
-use crate::report::{Ended, Played, Report, Row, Server};
+use crate::report::{Ended, Played, Report, Server};
+use crate::row::Row;
 use crate::subjects::Kind;
 
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +93,7 @@ impl<'a> Evidence<'a> {
     }
 
     fn is_on(&self, server: &str, backend: Backend) -> bool {
-        self.0.servers.iter().any(|known| known.name == server && known.backend == backend.as_str())
+        self.0.servers.iter().any(|known| known.name == server && known.backend == backend)
     }
 
     /// Returns the row of a case. The error says why the run does not have it.
@@ -155,10 +156,10 @@ impl<'a> Evidence<'a> {
 /// Returns whether it is a server, which writes to a disk or does not. Memory and files are no servers. Of some kinds
 /// there is one server for both, which always writes.
 fn has(server: &Server, disk: Disk) -> bool {
-    match Backend::named(&server.backend) {
-        None | Some(Backend::Memory | Backend::Sqlite) => false,
-        Some(Backend::Mongo | Backend::Etcd | Backend::ZooKeeper) => true,
-        Some(_) => (server.durable == Some(true)) == (disk == Disk::EveryWrite),
+    match server.backend {
+        Backend::Memory | Backend::Sqlite => false,
+        Backend::Mongo | Backend::Etcd | Backend::ZooKeeper => true,
+        _ => (server.durable == Some(true)) == (disk == Disk::EveryWrite),
     }
 }
 

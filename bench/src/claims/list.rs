@@ -8,7 +8,7 @@ use super::trial::Scene::{
 };
 use super::trial::Trial::{self, Case, Scene};
 use super::verdict::Judged;
-use super::{keeping, queues, several, speed};
+use super::{keeping, several, speed};
 use crate::backend::Backend;
 
 /// A claim, with its trials and its judge.
@@ -116,10 +116,10 @@ pub(super) const CLAIMS: &[Claim] = &[
     claim(
         "T18",
         REDISSON,
-        &[Case(queues::ORDER), Scene(DeadWaiters)],
-        queues::is_fair_and_a_dead_waiter_costs_five_seconds,
+        &[Case(keeping::ORDER), Scene(DeadWaiters)],
+        keeping::is_fair_and_a_dead_waiter_costs_five_seconds,
     ),
-    claim("T19", REDISSON, &[Scene(DeadWaiters)], queues::every_dead_waiter_costs_its_own_time),
+    claim("T19", REDISSON, &[Scene(DeadWaiters)], keeping::every_dead_waiter_costs_its_own_time),
     claim("T20", LUA, &[Case(keeping::LATE_WRITE)], keeping::a_late_write_is_taken),
     claim(
         "T21",

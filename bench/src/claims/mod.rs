@@ -7,7 +7,6 @@ mod evidence;
 mod keeping;
 mod list;
 pub(crate) mod play;
-mod queues;
 #[cfg(test)]
 mod sample;
 mod several;

@@ -2,6 +2,7 @@
 
 use plotters::coord::ranged1d::SegmentValue;
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::Outcome;
 
@@ -91,11 +92,7 @@ impl Chart {
                 color,
             )])?;
             let text = format!(" {}", (self.shown)(bar.value));
-            let style =
-                (FONT, 15).into_font().into_text_style(&area).pos(plotters::style::text_anchor::Pos::new(
-                    plotters::style::text_anchor::HPos::Left,
-                    plotters::style::text_anchor::VPos::Center,
-                ));
+            let style = (FONT, 15).into_font().into_text_style(&area).pos(Pos::new(HPos::Left, VPos::Center));
             chart.draw_series([Text::new(text, (end, middle), style)])?;
         }
         Ok(area.present()?)

@@ -11,8 +11,11 @@ use crate::args;
 use crate::backend::Backend;
 use crate::case::Case;
 use crate::goals::{self, Verdict};
-use crate::print::{figures as figures_of, goal_line, measured, micros, number, put_table, table};
-use crate::report::{self, Promises, Report, Row, Server};
+use crate::print::{
+    figures as figures_of, further, goal_line, measured, micros, number, or_dash, put_table, table, times,
+};
+use crate::report::{self, Promises, Report, Server};
+use crate::row::Row;
 
 pub(crate) const FILE: &str = "report.html";
 
@@ -118,11 +121,10 @@ const NEEDS: [(&str, &str); 6] = [
 ];
 
 fn meets(need: &str, server: &Server, promises: &Promises) -> bool {
-    let backend = Backend::named(&server.backend);
     let fencing = promises.fencing.as_str();
     match need {
-        "machine" => backend != Some(Backend::Memory),
-        "network" => !matches!(backend, Some(Backend::Memory | Backend::Sqlite)),
+        "machine" => server.backend != Backend::Memory,
+        "network" => !matches!(server.backend, Backend::Memory | Backend::Sqlite),
         "order" => promises.fair != "no",
         "push" => promises.wakes == "pushed",
         "member" => matches!(fencing, "while-a-majority-keeps-its-data" | "until-a-majority-loses-its-data"),
@@ -243,9 +245,8 @@ fn peers(report: &Report) -> String {
         .iter()
         .filter(|row| !row.lacks.is_empty())
         .map(|row| {
-            let time = row.p50_us.map_or_else(|| "–".to_owned(), micros);
-            let ratio = row.ratios.as_ref().and_then(|ratios| ratios.per_s);
-            let ratio = ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.2}"));
+            let time = or_dash(row.p50_us, micros);
+            let ratio = or_dash(row.ratios.as_ref().and_then(|ratios| ratios.per_s), times);
             vec![row.subject.clone(), row.server.clone(), row.case.clone(), time, ratio, row.lacks.join(", ")]
         })
         .collect();
@@ -295,12 +296,10 @@ fn claims(report: &Report) -> String {
 
 fn figures(report: &Report) -> String {
     let lines = report.rows.iter().map(|row| {
-        let time = |time: Option<f64>| time.map_or_else(|| "–".to_owned(), micros);
+        let time = |time| or_dash(time, micros);
         let ratio =
             row.ratios.as_ref().and_then(|ratios| Some(format!("{:.2} of {}", ratios.per_s?, ratios.of)));
-        let extra =
-            row.extra.iter().map(|(name, figure)| format!("{} {}", name.replace('_', " "), number(*figure)));
-        let mut further: Vec<String> = extra.collect();
+        let mut further = further(row);
         further.extend((row.errors > 0).then(|| format!("{} errors", row.errors)));
         let figures = [number(row.per_s), time(row.p50_us), time(row.p99_us), time(row.max_us)];
         let mut cells = vec![row.server.clone(), row.case.clone(), row.subject.clone()];

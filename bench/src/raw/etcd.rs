@@ -57,18 +57,13 @@ async fn keep_alive(mut leases: LeaseClient, lease: i64) {
 
 /// Returns the number of requests that the member has received, messages of streams included.
 pub(crate) fn requests(url: &str) -> Outcome<u64> {
-    let answer = metrics(url)?;
-    let counts = answer.lines().filter(|line| line.starts_with("grpc_server_msg_received_total{"));
-    counts.map(|line| Ok(line.rsplit(' ').next().unwrap_or_default().parse::<f64>()? as u64)).sum()
-}
-
-/// Returns the member's metrics. Uses HTTP/1.0, whose answers come in one piece.
-pub(crate) fn metrics(url: &str) -> Outcome<String> {
     let mut stream = TcpStream::connect(first(url)?)?;
+    // The answers of HTTP/1.0 come in one piece.
     stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
-    Ok(answer)
+    let counts = answer.lines().filter(|line| line.starts_with("grpc_server_msg_received_total{"));
+    counts.map(|line| Ok(line.rsplit(' ').next().unwrap_or_default().parse::<f64>()? as u64)).sum()
 }
 
 fn first(url: &str) -> Outcome<String> {

@@ -6,9 +6,7 @@ use futures_util::future::try_join_all;
 use lock_core::toolkit::Location;
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::socket2::TcpKeepalive;
-use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, PushInfo, Value,
-};
+use redis::{AsyncConnectionConfig, Client, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, PushInfo};
 
 use crate::Outcome;
 
@@ -67,8 +65,3 @@ impl Server {
 }
 
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Sends a command and waits for the answer; an error that the server answered is an error here.
-pub(crate) async fn send(connection: &mut MultiplexedConnection, command: &Cmd) -> Outcome<Value> {
-    Ok(connection.send_packed_command(command).await?.extract_error()?)
-}

@@ -4,29 +4,23 @@
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 
 use crate::Outcome;
 use crate::backend::Backend;
 use crate::counter::Counter;
 use crate::rounds::Measurement;
-use crate::subjects::{Kind, Side, Subject};
+use crate::subjects::{Kind, Side};
 use crate::tally::Slice;
 use crate::workloads::messages::{Order, Turns};
 use crate::workloads::other_process::OtherProcess;
 
-/// The contenders of one process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Contention {
-    pub(crate) contenders: usize,
-    /// Each holds the lock for so long, and then leaves it to the others for as long.
-    pub(crate) moment: Duration,
-}
-
 pub(crate) struct Contenders {
     processes: Vec<OtherProcess>,
-    each: Contention,
+    /// The contenders of one process.
+    each: usize,
+    /// Each holds the lock for so long, and then leaves it to the others for as long.
+    moment: Duration,
     /// Counts the server's requests, where the server does.
     counter: Option<Counter>,
 }
@@ -37,14 +31,15 @@ impl Contenders {
         url: &str,
         name: &str,
         processes: usize,
-        each: Contention,
+        each: usize,
+        moment: Duration,
     ) -> Outcome<Contenders> {
         let mut all = Vec::new();
         for _ in 0..processes {
             all.push(OtherProcess::start(Kind::Ours, url, name).await?);
         }
         // A server that was there already may not count.
-        Ok(Contenders { processes: all, each, counter: Counter::of(backend, url).await.ok() })
+        Ok(Contenders { processes: all, each, moment, counter: Counter::of(backend, url).await.ok() })
     }
 
     async fn requests(&mut self) -> Outcome<Option<u64>> {
@@ -61,7 +56,7 @@ impl Measurement for Contenders {
     async fn run(&mut self, length: Duration) -> Outcome<Slice> {
         let before = self.requests().await?;
         for process in &mut self.processes {
-            process.tell(Order::Compete(self.each, length)).await?;
+            process.tell(Order::Compete { contenders: self.each, moment: self.moment, length }).await?;
         }
         let mut turns = Vec::new();
         for process in &mut self.processes {
@@ -70,7 +65,7 @@ impl Measurement for Contenders {
                 Err(error) => {
                     // Its contenders keep their places in the order, without grants.
                     let failed = Turns { error: Some(error.to_string()), ..Turns::default() };
-                    let others = vec![Turns::default(); self.each.contenders - 1];
+                    let others = vec![Turns::default(); self.each - 1];
                     turns.extend(std::iter::once(failed).chain(others));
                 }
             }
@@ -103,54 +98,58 @@ pub(super) fn slice_of(contenders: Vec<Turns>, length: Duration) -> Slice {
     slice
 }
 
-/// The contenders of this process, which share its connections.
-#[derive(Default)]
-pub(super) struct Crowd(Vec<Box<dyn Side>>);
-
-impl Crowd {
-    /// Returns what each contender did, in the same order each time.
-    pub(super) async fn compete(
-        &mut self,
-        subject: &dyn Subject,
-        name: &str,
-        Contention { contenders, moment }: Contention,
-        length: Duration,
-    ) -> Outcome<Vec<Turns>> {
-        while self.0.len() < contenders {
-            self.0.push(subject.side(name).await?);
-        }
-        let (end, mut tasks) = (Instant::now() + length, JoinSet::new());
-        for (nth, mut side) in self.0.drain(..).enumerate() {
-            tasks.spawn(async move {
-                let mut turns = Turns::default();
-                let outcome = take_turns(side.as_mut(), &mut turns, moment, end).await;
-                turns.error = outcome.err().map(|error| error.to_string());
-                (nth, side, turns)
-            });
-        }
-        let mut all = tasks.join_all().await;
-        all.sort_by_key(|(nth, ..)| *nth);
-        let (sides, turns) = all.into_iter().map(|(_, side, turns)| (side, turns)).unzip();
-        self.0 = sides;
-        Ok(turns)
-    }
+/// A turn of a task.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Turn {
+    /// Acquire and release, which is timed.
+    Cycle,
+    /// Acquire, which is timed; hold the lock for so long, release it, and leave it to the others for as long.
+    Hold(Duration),
 }
 
-async fn take_turns(side: &mut dyn Side, turns: &mut Turns, moment: Duration, end: Instant) -> Outcome<()> {
+/// Lets the sides take turns at the same time until the end of the slice. Returns what each did, in their order.
+pub(super) async fn take_turns(sides: &mut Vec<Box<dyn Side>>, turn: Turn, length: Duration) -> Vec<Turns> {
+    let (end, mut tasks) = (Instant::now() + length, JoinSet::new());
+    for (nth, mut side) in sides.drain(..).enumerate() {
+        tasks.spawn(async move {
+            let mut turns = Turns::default();
+            let outcome = until(end, side.as_mut(), turn, &mut turns).await;
+            turns.error = outcome.err().map(|error| error.to_string());
+            (nth, side, turns)
+        });
+    }
+    let mut all = tasks.join_all().await;
+    all.sort_by_key(|(nth, ..)| *nth);
+    let (back, turns) = all.into_iter().map(|(_, side, turns)| (side, turns)).unzip();
+    *sides = back;
+    turns
+}
+
+async fn until(end: Instant, side: &mut dyn Side, turn: Turn, turns: &mut Turns) -> Outcome<()> {
     let mut asked = Instant::now();
     while asked < end {
-        side.acquire().await?;
-        turns.granted(asked, end);
-        if !moment.is_zero() {
-            tokio::time::sleep(moment).await;
+        asked = match turn {
+            Turn::Cycle => {
+                side.cycle().await?;
+                turns.granted(asked, end)
+            }
+            Turn::Hold(moment) => {
+                side.acquire().await?;
+                turns.granted(asked, end);
+                pass(moment).await;
+                side.release().await?;
+                pass(moment).await;
+                Instant::now()
+            }
         }
-        side.release().await?;
-        if !moment.is_zero() {
-            tokio::time::sleep(moment).await;
-        }
-        asked = Instant::now();
     }
     Ok(())
+}
+
+async fn pass(moment: Duration) {
+    if !moment.is_zero() {
+        tokio::time::sleep(moment).await;
+    }
 }
 
 #[cfg(test)]
@@ -167,14 +166,15 @@ mod tests {
     #[tokio::test]
     async fn contenders_of_one_process_share_a_lock() {
         let subject = Kind::Ours.connect("memory://").await.unwrap();
-        let contention = Contention { contenders: 3, moment: Duration::ZERO };
-        let (mut crowd, mut granted, began) = (Crowd::default(), [0; 3], Instant::now());
+        let (mut sides, mut granted, began) = (Vec::new(), [0; 3], Instant::now());
+        for _ in 0..3 {
+            sides.push(subject.side("lock-bench:contenders").await.unwrap());
+        }
         // A machine that stands still leaves too little of one slice.
         while granted.contains(&0) {
             assert!(began.elapsed() < Duration::from_secs(10), "{granted:?}");
             let slice = Duration::from_millis(50);
-            let turns =
-                crowd.compete(subject.as_ref(), "lock-bench:contenders", contention, slice).await.unwrap();
+            let turns = take_turns(&mut sides, Turn::Hold(Duration::ZERO), slice).await;
             assert_eq!(turns.len(), 3);
             granted.iter_mut().zip(&turns).for_each(|(all, turns)| *all += turns.in_time);
         }

@@ -1,18 +1,17 @@
 //! `own-names`: tasks that acquire and release for as long as a slice lasts. Those of locks in other languages are in
 //! driver processes, which time them: what passes through their pipes is not part of a latency.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::task::JoinSet;
 
 use crate::Outcome;
 use crate::rounds::Measurement;
 use crate::subjects::peers::Peer;
 use crate::subjects::{Side, Subject};
 use crate::tally::Slice;
-use crate::workloads::contenders::slice_of;
-use crate::workloads::messages::Order;
+use crate::workloads::contenders::{Turn, slice_of, take_turns};
+use crate::workloads::messages::{Order, Turns};
 use crate::workloads::other_process::OtherProcess;
 
 pub(crate) struct Cycles {
@@ -33,44 +32,13 @@ impl Cycles {
 #[async_trait]
 impl Measurement for Cycles {
     async fn run(&mut self, length: Duration) -> Outcome<Slice> {
-        let end = Instant::now() + length;
-        let mut tasks: JoinSet<Work> = self.workers.drain(..).map(|worker| work(worker, end)).collect();
-        let (mut slice, mut in_time) = (Slice::default(), 0);
-        while let Some(done) = tasks.join_next().await {
-            let done = done?;
-            self.workers.push(done.worker);
-            slice.latencies.extend(done.slice.latencies);
-            slice.errors.extend(done.slice.errors);
-            in_time += done.in_time;
-        }
-        slice.rate = in_time as f64 / length.as_secs_f64();
-        Ok(slice)
+        Ok(slice_of_cycles(take_turns(&mut self.workers, Turn::Cycle, length).await, length))
     }
 }
 
-/// The work of a task until the end of its slice.
-struct Work {
-    worker: Box<dyn Side>,
-    slice: Slice,
-    in_time: u64,
-}
-
-async fn work(mut worker: Box<dyn Side>, end: Instant) -> Work {
-    let (mut slice, mut in_time) = (Slice::default(), 0);
-    let mut began = Instant::now();
-    while began < end {
-        let outcome = worker.cycle().await;
-        let done = Instant::now();
-        match outcome {
-            Ok(()) => {
-                slice.record(done - began);
-                in_time += u64::from(done <= end);
-            }
-            Err(error) => slice.errors.push(error.to_string()),
-        }
-        began = done;
-    }
-    Work { worker, slice, in_time }
+/// Tasks on names of their own do not contend for one lock: there is no share of each.
+fn slice_of_cycles(names: Vec<Turns>, length: Duration) -> Slice {
+    Slice { grants: Vec::new(), ..slice_of(names, length) }
 }
 
 /// A driver runs for so long before it is measured: a virtual machine compiles what has run often.
@@ -96,7 +64,6 @@ impl Measurement for DrivenCycles {
         self.driver.tell(Order::Cycle(length)).await?;
         let names = self.driver.competed().await?;
         self.driver.stop()?;
-        // They do not contend for one lock: there is no share of each.
-        Ok(Slice { grants: Vec::new(), ..slice_of(names, length) })
+        Ok(slice_of_cycles(names, length))
     }
 }

@@ -9,7 +9,7 @@ use onelock::{Client, Guard};
 
 use crate::Outcome;
 use crate::backend::Backend;
-use crate::clusters::{Cluster, Killed};
+use crate::clusters::Cluster;
 use crate::rounds::Measurement;
 use crate::subjects::TTL;
 use crate::tally::Slice;
@@ -40,18 +40,6 @@ impl Failover {
         }
         let holding = onelock::connect(&url).await?;
         Ok(Failover { cluster: Arc::new(cluster), trying, holding, name, killed: 0 })
-    }
-
-    /// Kills the leader, and returns when it did so.
-    async fn kill(&mut self) -> Outcome<(Instant, Killed)> {
-        self.killed += 1;
-        let cluster = self.cluster.clone();
-        let killing = move || {
-            let leader = cluster.leader()?;
-            let at = Instant::now();
-            Ok::<_, std::io::Error>((at, cluster.kill(leader)?))
-        };
-        Ok(tokio::task::spawn_blocking(killing).await??)
     }
 
     /// Tries until it is granted a lock, and returns how long after the kill that was; `None` if it never was.
@@ -96,7 +84,9 @@ impl Measurement for Failover {
             let held = self.holding.lock(format!("{}:held:{}", self.name, self.killed)).ttl(TTL).build()?;
             let guard = held.acquire().await?;
             tokio::time::sleep(SETTLE).await;
-            let (at, dead) = self.kill().await?;
+            self.killed += 1;
+            let cluster = self.cluster.clone();
+            let (dead, at) = tokio::task::spawn_blocking(move || cluster.kill_leader()).await??;
             match self.granted_after(at).await? {
                 Some(granted) => slice.record(granted),
                 None => slice.errors.push(format!("no lock was granted within {LIMIT:?} after the kill")),

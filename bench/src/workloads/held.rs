@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use lock_core::{Event, Owner, Random};
+use lock_core::Event;
 use onelock::{Client, Guard, Options};
 use serde::{Deserialize, Serialize};
 
 use crate::Outcome;
+use crate::clock::cpu_time;
 use crate::rounds::Measurement;
 use crate::subjects::{Kind, TTL};
 use crate::tally::Slice;
@@ -27,7 +28,7 @@ pub(crate) struct Held {
 impl Held {
     pub(crate) async fn new(url: &str, name: &str, locks: usize, ttl: Duration) -> Outcome<Held> {
         let mut process = OtherProcess::start(Kind::Ours, url, name).await?;
-        process.tell(Order::HoldMany { locks, ttl }).await?;
+        process.tell(Order::Hold { locks, ttl }).await?;
         process.ready().await?;
         Ok(Held { process, ttl })
     }
@@ -39,9 +40,8 @@ pub(super) struct Holding {
     guards: Vec<Guard>,
     seen: Arc<Seen>,
     ttl: Duration,
-    acquired: Duration,
-    /// The growth of this process's memory since.
-    bytes: Option<u64>,
+    /// The memory of this process before.
+    before: Option<u64>,
 }
 
 /// So many acquisitions and releases are on their way at once.
@@ -51,41 +51,37 @@ const SETTLE: Duration = Duration::from_secs(1);
 const SHUTDOWN: Duration = Duration::from_secs(30);
 
 impl Holding {
-    /// Acquires this many locks, and returns when nothing is left to do but to renew them.
-    pub(super) async fn begin(url: &str, locks: usize, ttl: Duration) -> Outcome<Holding> {
+    /// Acquires this many locks, whose names begin with this one.
+    pub(super) async fn begin(url: &str, name: &str, locks: usize, ttl: Duration) -> Outcome<Holding> {
         let seen = Arc::new(Seen::default());
         let observer = {
             let seen = seen.clone();
             move |event: &Event<'_>| seen.count(event)
         };
         let client = onelock::connect_with(url, Options::default().observer(observer)).await?;
-        let (before, began) = (resident_bytes(), Instant::now());
-        let run = Owner::mint(&Random::system());
+        let before = resident_bytes();
         let guards = stream::iter(0..locks).map(|n| {
-            let lock = client.lock(format!("lock-bench:{run}:held:{n}")).ttl(ttl).build();
+            let lock = client.lock(nth_name(name, n)).ttl(ttl).build();
             async move { lock?.acquire().await }
         });
         let guards: Vec<Guard> = guards.buffer_unordered(AT_ONCE).try_collect().await?;
-        let acquired = began.elapsed();
-        tokio::time::sleep(SETTLE).await;
-        let bytes = resident_bytes().zip(before).map(|(now, before)| now.saturating_sub(before));
-        Ok(Holding { client, guards, seen, ttl, acquired, bytes })
+        Ok(Holding { client, guards, seen, ttl, before })
     }
 
-    /// Does nothing for so long.
+    /// Does nothing for so long, once nothing is left to do but to renew them.
     pub(super) async fn watch(&self, length: Duration) -> Idle {
+        tokio::time::sleep(SETTLE).await;
+        let bytes = resident_bytes().zip(self.before).map(|(now, before)| now.saturating_sub(before));
         let (began, cpu, renewals) = (Instant::now(), cpu_time(), self.seen.renewals.load(Ordering::Relaxed));
         tokio::time::sleep(length).await;
         Idle {
             locks: self.guards.len(),
             ttl: self.ttl,
-            acquired: self.acquired,
-            bytes: self.bytes,
+            bytes,
             length: began.elapsed(),
-            cpu: cpu_time().zip(cpu).map(|(now, before)| now.saturating_sub(before)),
+            cpu: cpu_time().saturating_sub(cpu),
             renewals: self.seen.renewals.load(Ordering::Relaxed) - renewals,
             losses: self.seen.losses.load(Ordering::Relaxed),
-            troubles: self.seen.troubles.load(Ordering::Relaxed),
         }
     }
 
@@ -96,11 +92,15 @@ impl Holding {
     }
 }
 
+/// Returns the name of the nth lock.
+pub(super) fn nth_name(name: &str, n: usize) -> String {
+    format!("{name}:{n}")
+}
+
 #[derive(Debug, Default)]
 struct Seen {
     renewals: AtomicU64,
     losses: AtomicU64,
-    troubles: AtomicU64,
 }
 
 impl Seen {
@@ -108,7 +108,6 @@ impl Seen {
         let counter = match event {
             Event::Renewed { .. } => &self.renewals,
             Event::Lost { .. } => &self.losses,
-            Event::Trouble { .. } => &self.troubles,
             _ => return,
         };
         counter.fetch_add(1, Ordering::Relaxed);
@@ -120,15 +119,12 @@ impl Seen {
 pub(crate) struct Idle {
     locks: usize,
     ttl: Duration,
-    acquired: Duration,
     /// The growth of the process's memory for the locks.
     bytes: Option<u64>,
     length: Duration,
-    /// The CPU time of this process, on all cores.
-    cpu: Option<Duration>,
+    cpu: Duration,
     renewals: u64,
     losses: u64,
-    troubles: u64,
 }
 
 /// A lock is renewed after each third of its ttl.
@@ -162,8 +158,7 @@ impl Measurement for Held {
     }
 
     async fn end(mut self: Box<Self>) -> Outcome<()> {
-        self.process.tell(Order::LetGo).await?;
-        self.process.ready().await
+        self.process.release().await.map(drop)
     }
 }
 
@@ -172,25 +167,10 @@ fn slice_of(idle: Idle) -> Slice {
     slice.errors.extend((0..idle.losses).map(|_| "a lock was lost although it was renewed".to_owned()));
     slice.extra = vec![
         ("ttl_ms", idle.ttl.as_secs_f64() * 1e3),
-        ("troubles", idle.troubles as f64),
-        ("acquired_s", idle.acquired.as_secs_f64()),
+        ("core_share", idle.cpu.as_secs_f64() / idle.length.as_secs_f64()),
     ];
-    let share = idle.cpu.map(|cpu| cpu.as_secs_f64() / idle.length.as_secs_f64());
-    slice.extra.extend(share.map(|share| ("core_share", share)));
     slice.extra.extend(idle.bytes.map(|bytes| ("bytes_per_lock", bytes as f64 / idle.locks as f64)));
     slice
-}
-
-/// Returns the CPU time that this process has used; none on a system where this program can't read it.
-fn cpu_time() -> Option<Duration> {
-    #[cfg(unix)]
-    {
-        let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-        // Neither field of this clock is ever negative, and its nanoseconds stay below a second.
-        Some(Duration::new(used.tv_sec.unsigned_abs(), used.tv_nsec as u32))
-    }
-    #[cfg(not(unix))]
-    None
 }
 
 /// Returns this process's resident memory; none on a system where this program can't read it.
@@ -220,19 +200,11 @@ mod tests {
     #[test]
     fn figures_are_of_one_lock_and_of_the_time() {
         let seconds = Duration::from_secs;
-        let (locks, ttl, acquired, bytes) = (100, seconds(3), seconds(2), Some(150_000));
-        let (length, cpu) = (seconds(10), Some(Duration::from_millis(500)));
-        let idle = Idle { locks, ttl, acquired, bytes, length, cpu, renewals: 1_000, losses: 2, troubles: 4 };
+        let (length, cpu, bytes) = (seconds(10), Duration::from_millis(500), Some(150_000));
+        let idle = Idle { locks: 100, ttl: seconds(3), bytes, length, cpu, renewals: 1_000, losses: 2 };
         let slice = slice_of(idle);
-        let expected = [
-            ("ttl_ms", 3_000.0),
-            ("troubles", 4.0),
-            ("acquired_s", 2.0),
-            ("core_share", 0.05),
-            ("bytes_per_lock", 1_500.0),
-        ];
+        let expected = [("ttl_ms", 3_000.0), ("core_share", 0.05), ("bytes_per_lock", 1_500.0)];
         assert_eq!((slice.rate, slice.errors.len(), &slice.extra[..]), (100.0, 2, &expected[..]));
-        let untold = slice_of(Idle { cpu: None, bytes: None, renewals: 0, ..idle });
-        assert_eq!(untold.extra, expected[..3]);
+        assert_eq!(slice_of(Idle { bytes: None, ..idle }).extra, expected[..2]);
     }
 }

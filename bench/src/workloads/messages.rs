@@ -8,28 +8,30 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::Outcome;
-use crate::workloads::contenders::Contention;
 use crate::workloads::held::Idle;
 
 /// An order to the other process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Order {
     Acquire,
+    /// Release whatever it holds.
     Release,
-    /// Acquire with this ttl, and hold the lock, renewing it, until the process ends.
-    Hold(Duration),
-    /// Acquire and release in turn with as many tasks, for this long.
-    Compete(Contention, Duration),
+    /// Acquire and release in turn with so many tasks, for this long. Each holds the lock for a moment, and then leaves it
+    /// to the others for as long.
+    Compete {
+        contenders: usize,
+        moment: Duration,
+        length: Duration,
+    },
     /// Acquire and release all names at the same time, each again and again, for this long.
     Cycle(Duration),
-    /// Acquire this many locks of this ttl with one client, and hold them.
-    HoldMany {
+    /// Acquire this many locks of this ttl with one client, and hold them, renewing them.
+    Hold {
         locks: usize,
         ttl: Duration,
     },
     /// Do nothing but hold them, for this long.
     Watch(Duration),
-    LetGo,
 }
 
 /// A reply of the other process.
@@ -88,11 +90,12 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// Counts a grant that has just come. It was asked for at `asked`, and the slice is over at `end`.
-    pub(super) fn granted(&mut self, asked: Instant, end: Instant) {
+    /// Counts a grant that has just come, and returns when. It was asked for at `asked`, and the slice is over at `end`.
+    pub(super) fn granted(&mut self, asked: Instant, end: Instant) -> Instant {
         let now = Instant::now();
         self.waits.push(u64::try_from((now - asked).as_nanos()).unwrap_or(u64::MAX));
         self.in_time += u64::from(now <= end);
+        now
     }
 
     /// Reads `2:10,20,30`: two grants in time, and three waits.
@@ -111,7 +114,7 @@ mod tests {
     fn drivers_read_and_write_words() {
         let nanos = Duration::from_nanos(5);
         assert_eq!(Order::Cycle(nanos).for_driver().unwrap(), "cycle 5");
-        assert!(Order::LetGo.for_driver().is_err());
+        assert!(Order::Watch(nanos).for_driver().is_err());
         let of = |line| Reply::of_driver(line).ok();
         assert_eq!((of("ready"), of("granted 5")), (Some(Reply::Ready), Some(Reply::Granted(nanos))));
         let turns = |in_time, waits: &[u64]| Turns { in_time, waits: waits.to_vec(), error: None };

@@ -10,4 +10,3 @@ mod messages;
 mod other_process;
 pub(crate) mod recovery;
 pub(crate) mod side;
-pub(crate) mod tolerant;

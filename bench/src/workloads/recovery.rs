@@ -10,6 +10,7 @@ use crate::rounds::Measurement;
 use crate::subjects::Kind;
 use crate::subjects::ours::release;
 use crate::tally::Slice;
+use crate::workloads::held::nth_name;
 use crate::workloads::messages::Order;
 use crate::workloads::other_process::OtherProcess;
 
@@ -36,9 +37,9 @@ impl Recovery {
     /// Kills a holder, and returns the wait of the waiter from then on.
     async fn once(&mut self) -> Outcome<Duration> {
         let mut holder = OtherProcess::start(Kind::Ours, &self.url, &self.name).await?;
-        holder.tell(Order::Hold(self.ttl)).await?;
-        holder.granted().await?;
-        let lock = self.waiter.lock(&*self.name).ttl(self.ttl).build()?;
+        holder.tell(Order::Hold { locks: 1, ttl: self.ttl }).await?;
+        holder.ready().await?;
+        let lock = self.waiter.lock(nth_name(&self.name, 0)).ttl(self.ttl).build()?;
         let waiting = tokio::spawn(async move {
             let guard = lock.acquire().await?;
             Outcome::Ok((guard, Instant::now()))

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use onelock::Guard;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWriteExt, BufReader, Stdout};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::Outcome;
 use crate::clock::shared_now;
 use crate::subjects::{Kind, Side, Subject};
-use crate::workloads::contenders::Crowd;
+use crate::workloads::contenders::{Turn, take_turns};
 use crate::workloads::held::Holding;
 use crate::workloads::messages::{Order, Reply};
 
@@ -44,9 +43,8 @@ async fn follow(mut lines: UnboundedReceiver<String>) -> Outcome<()> {
     let mut line = async || lines.recv().await.ok_or_else(|| std::io::Error::other("the input has ended"));
     let (kind, name, url) = (line().await?.parse::<Kind>()?, line().await?, line().await?);
     let subject = kind.connect(&url).await?;
-    let side = subject.side(&name).await;
-    let mut state =
-        ProcessState { name, url, subject, side, crowd: Crowd::default(), _held: None, holding: None };
+    let side = subject.side(&name).await?;
+    let mut state = ProcessState { name, url, subject, side, crowd: Vec::new(), holding: None };
     let mut replies = tokio::io::stdout();
     say(&mut replies, &Reply::Ready).await?;
     while let Some(order) = lines.recv().await {
@@ -56,21 +54,15 @@ async fn follow(mut lines: UnboundedReceiver<String>) -> Outcome<()> {
         };
         say(&mut replies, &reply).await?;
     }
-    match state.side {
-        Ok(mut side) => side.release().await,
-        Err(_) => Ok(()),
-    }
+    state.side.release().await
 }
 
 struct ProcessState {
     name: String,
     url: String,
     subject: Box<dyn Subject>,
-    /// An error if the subject has no side; it may still take part in what needs none.
-    side: Outcome<Box<dyn Side>>,
-    crowd: Crowd,
-    /// The lock that it holds until it ends.
-    _held: Option<Guard>,
+    side: Box<dyn Side>,
+    crowd: Vec<Box<dyn Side>>,
     holding: Option<Holding>,
 }
 
@@ -78,46 +70,33 @@ impl ProcessState {
     async fn obey(&mut self, order: Order) -> Outcome<Reply> {
         match order {
             Order::Acquire => {
-                self.side()?.acquire().await?;
+                self.side.acquire().await?;
                 Ok(Reply::Granted(shared_now()))
             }
             Order::Release => {
-                let side = self.side()?;
                 let began = shared_now();
-                side.release().await?;
+                self.side.release().await?;
+                if let Some(holding) = self.holding.take() {
+                    holding.release().await;
+                }
                 Ok(Reply::Released(began))
             }
-            Order::Hold(ttl) => {
-                let client = onelock::connect(&self.url).await?;
-                self._held = Some(client.lock(&*self.name).ttl(ttl).build()?.acquire().await?);
-                Ok(Reply::Granted(shared_now()))
-            }
-            Order::Compete(contention, length) => {
-                let competing = self.crowd.compete(self.subject.as_ref(), &self.name, contention, length);
-                Ok(Reply::Competed(competing.await?))
+            Order::Compete { contenders, moment, length } => {
+                while self.crowd.len() < contenders {
+                    self.crowd.push(self.subject.side(&self.name).await?);
+                }
+                let turn = Turn::Hold(moment);
+                Ok(Reply::Competed(take_turns(&mut self.crowd, turn, length).await))
             }
             Order::Cycle(_) => Err("only a driver of another library's lock does this".into()),
-            Order::HoldMany { locks, ttl } => {
-                self.holding = Some(Holding::begin(&self.url, locks, ttl).await?);
+            Order::Hold { locks, ttl } => {
+                self.holding = Some(Holding::begin(&self.url, &self.name, locks, ttl).await?);
                 Ok(Reply::Ready)
             }
             Order::Watch(length) => {
                 let holding = self.holding.as_ref().ok_or("it holds no locks")?;
                 Ok(Reply::Watched(holding.watch(length).await))
             }
-            Order::LetGo => {
-                if let Some(holding) = self.holding.take() {
-                    holding.release().await;
-                }
-                Ok(Reply::Ready)
-            }
-        }
-    }
-
-    fn side(&mut self) -> Outcome<&mut dyn Side> {
-        match &mut self.side {
-            Ok(side) => Ok(side.as_mut()),
-            Err(why) => Err(why.to_string().into()),
         }
     }
 }

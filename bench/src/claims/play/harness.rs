@@ -6,12 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_conformance::harness::{Forget, SHORTEST_TTL};
 use lock_conformance::{Ability, Harness};
-use lock_core::toolkit::Location;
 use lock_core::{Client, Name, Options, Result};
-use lock_naive::Scheme;
 use lock_test_servers::RedisAdmin;
-use mongodb::bson::{Document, doc};
-use sqlx::Connection;
 
 use super::super::evidence::Of;
 use crate::backend::Backend;
@@ -19,7 +15,7 @@ use crate::backend::Backend;
 /// A scheme or the library, on one server.
 #[derive(Clone, Debug)]
 pub(crate) struct Tried {
-    of: Of,
+    pub(super) of: Of,
     pub(super) url: String,
 }
 
@@ -63,9 +59,9 @@ impl Harness for Tried {
     }
 
     fn can_forget(self: Arc<Self>) -> Ability<dyn Forget> {
-        match self.of {
-            Of::Scheme(..) | Of::Ours(Backend::Redis) => Ok(self),
-            Of::Ours(_) => Err(self.missing(<dyn Forget>::WHAT)),
+        match self.of.backend() {
+            Backend::Redis => Ok(self),
+            _ => Err(self.missing(<dyn Forget>::WHAT)),
         }
     }
 }
@@ -73,41 +69,12 @@ impl Harness for Tried {
 #[async_trait]
 impl Forget for Tried {
     async fn forget(&self, name: &Name) {
-        match self.of {
-            Of::Scheme(Scheme::UniqueIndex, _) => delete_row(&self.url, name).await,
-            Of::Scheme(Scheme::FindAndModify, _) => delete_document(&self.url, name).await,
-            Of::Scheme(scheme, _) => {
-                delete_keys(&self.url, &format!("{}:{}", scheme.name(), name.as_str())).await;
-            }
-            Of::Ours(_) => delete_keys(&self.url, name.as_str()).await,
-        }
-    }
-}
-
-const USED: &str = "the server was used before";
-
-async fn delete_row(url: &str, name: &Name) {
-    let mut connection = sqlx::MySqlConnection::connect(url).await.expect(USED);
-    let delete = sqlx::query("DELETE FROM naive_locks WHERE name = ?").bind(name.as_str().as_bytes());
-    assert_eq!(delete.execute(&mut connection).await.expect(USED).rows_affected(), 1, "{name} was held");
-}
-
-async fn delete_document(url: &str, name: &Name) {
-    let client = mongodb::Client::with_uri_str(url).await.expect(USED);
-    let locks = client.database("naive").collection::<Document>("locks");
-    // The driver panics if the last handle is dropped while the runtime ends.
-    std::mem::forget(client);
-    let deleted = locks.delete_one(doc! { "_id": name.as_str() }).await.expect(USED);
-    assert_eq!(deleted.deleted_count, 1, "{name} was held");
-}
-
-/// Deletes the key of a lock from the server, or from each of several.
-async fn delete_keys(url: &str, key: &str) {
-    let location = Location::parse(url).expect(USED);
-    for host in location.hosts(6379).expect(USED) {
-        let mut admin = RedisAdmin::of(&location.base_of("redis", &host)).await;
-        let delete = redis::cmd("DEL").arg(key).to_owned();
-        let deleted: u64 = delete.query_async(admin.connection()).await.expect(USED);
-        assert_eq!(deleted, 1, "{key} was held");
+        let key = match self.of {
+            Of::Scheme(scheme, _) => format!("{}:{}", scheme.name(), name.as_str()),
+            Of::Ours(_) => name.as_str().to_owned(),
+        };
+        let delete = redis::cmd("DEL").arg(&key).to_owned();
+        let deleted = delete.query_async(RedisAdmin::of(&self.url).await.connection()).await;
+        assert_eq!(deleted.ok(), Some(1_u64), "{key} was not held");
     }
 }

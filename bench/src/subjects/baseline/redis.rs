@@ -4,12 +4,12 @@ use async_trait::async_trait;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use lock_core::Owner;
+use redis::ProtocolVersion;
 use redis::aio::{MultiplexedConnection, PubSub};
-use redis::{ProtocolVersion, Value};
 
 use super::{Calls, Driver, NOT_SUBSCRIBED};
 use crate::Outcome;
-use crate::raw::redis::{Server, send};
+use crate::raw::redis::Server;
 use crate::subjects::TTL;
 
 const TAKE: &str = "if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end \
@@ -74,10 +74,8 @@ impl Named {
             .arg(&self.token)
             .arg(owner.to_string())
             .arg(TTL.as_millis() as u64);
-        match send(&mut server.connection.clone(), &command).await? {
-            Value::Int(number) => Ok(number > 0),
-            answer => Err(format!("a script answered {answer:?}").into()),
-        }
+        let number: i64 = command.query_async(&mut server.connection.clone()).await?;
+        Ok(number > 0)
     }
 
     /// Asks all servers at once, and returns whether a majority has agreed, as soon as it has.

@@ -56,46 +56,44 @@ impl Peer {
         // https://docs.rs/zookeeper-client/0.11/zookeeper_client/struct.LockClient.html: "Deletes lock path in background".
         Peer::rust("zookeeper-client", Backend::ZooKeeper, &[Token, ConfirmedRelease]),
         // https://pkg.go.dev/github.com/go-redsync/redsync/v4: "Extend resets the mutex's expiry"; `WithRetryDelay`.
-        Peer {
-            name: "redsync",
-            program: driven(&drivers::REDSYNC, EXECUTABLE),
-            backend: Backend::Redis,
-            lacks: &[Token, Renewal, WakeUps],
-        },
-        REDISSON,
+        Peer::driven("redsync", Backend::Redis, &drivers::REDSYNC, EXECUTABLE, &[Token, Renewal, WakeUps]),
+        // https://redisson.pro/docs/data-and-services/locks-and-synchronizers/: a watchdog prolongs the lease "while lock
+        // holder Redisson instance is alive"; waiters are told by a "pub/sub channel".
+        Peer::driven("redisson-lock", Backend::Redis, &drivers::REDISSON, JAVA, &[Token]),
         // Its waiters get it in the order of their requests. Where the lock has expired and is free, its `unlock` returns
         // as if it had released it.
-        Peer { name: "redisson-fair", lacks: &[Token, ConfirmedRelease], ..REDISSON },
+        Peer::driven("redisson-fair", Backend::Redis, &drivers::REDISSON, JAVA, &[Token, ConfirmedRelease]),
         // Its tokens are for "guarding an external resource against a stale lock holder".
-        Peer { name: "redisson-fenced", lacks: &[], ..REDISSON },
+        Peer::driven("redisson-fenced", Backend::Redis, &drivers::REDISSON, JAVA, &[]),
         // https://github.com/mike-marcacci/node-redlock: `retryDelay`, "the time in ms between attempts". What is measured
         // are `acquire` and `release`; its `using` also renews.
-        Peer {
-            name: "node-redlock",
-            program: driven(&drivers::NODE_REDLOCK, NODE),
-            backend: Backend::Redis,
-            lacks: &[Token, Renewal, WakeUps],
-        },
+        Peer::driven(
+            "node-redlock",
+            Backend::Redis,
+            &drivers::NODE_REDLOCK,
+            NODE,
+            &[Token, Renewal, WakeUps],
+        ),
         // https://pkg.go.dev/go.etcd.io/etcd/client/v3/concurrency: the session's `Done` tells that the lease is gone. Its
         // `Unlock` deletes the key without a look at it.
-        Peer {
-            name: "etcd-go",
-            program: driven(&drivers::ETCD_GO, EXECUTABLE),
-            backend: Backend::Etcd,
-            lacks: &[ConfirmedRelease],
-        },
+        Peer::driven("etcd-go", Backend::Etcd, &drivers::ETCD_GO, EXECUTABLE, &[ConfirmedRelease]),
         // https://curator.apache.org/docs/recipes-shared-reentrant-lock: "watch for SUSPENDED and LOST state changes". Its
         // `release` ignores that the node is gone.
-        Peer {
-            name: "curator",
-            program: driven(&drivers::CURATOR, JAVA),
-            backend: Backend::ZooKeeper,
-            lacks: &[Token, ConfirmedRelease],
-        },
+        Peer::driven("curator", Backend::ZooKeeper, &drivers::CURATOR, JAVA, &[Token, ConfirmedRelease]),
     ];
 
     const fn rust(name: &'static str, backend: Backend, lacks: &'static [Lack]) -> Peer {
         Peer { name, program: None, backend, lacks }
+    }
+
+    const fn driven(
+        name: &'static str,
+        backend: Backend,
+        listing: &'static Listing,
+        start: &'static [&'static str],
+        lacks: &'static [Lack],
+    ) -> Peer {
+        Peer { name, program: Some(Program { listing, start }), backend, lacks }
     }
 
     pub(crate) fn name(self) -> &'static str {
@@ -138,19 +136,6 @@ impl Peer {
         in_rust::connect(self.name, url).await
     }
 }
-
-const fn driven(listing: &'static Listing, start: &'static [&'static str]) -> Option<Program> {
-    Some(Program { listing, start })
-}
-
-/// <https://redisson.pro/docs/data-and-services/locks-and-synchronizers/>: a watchdog prolongs the lease "while lock holder
-/// Redisson instance is alive"; waiters are told by a "pub/sub channel".
-const REDISSON: Peer = Peer {
-    name: "redisson-lock",
-    program: driven(&drivers::REDISSON, JAVA),
-    backend: Backend::Redis,
-    lacks: &[Token],
-};
 
 #[cfg(test)]
 mod tests {

@@ -2,16 +2,16 @@
 
 use std::time::{Duration, Instant};
 
+use lock_conformance::Data;
 use lock_conformance::claims::claim;
 use lock_conformance::proxy::{Direction, Fault, Proxy};
-use lock_conformance::{Data, Harness};
 use lock_core::driver::{Attempt, Queueing};
-use lock_core::{Guard, Options};
 use lock_test_servers::{Clock, Owned, ServerUrl};
 
 use super::{Figures, TTL, figures, flag, millis, name, open, release, terms};
 use crate::Outcome;
-use crate::argument::scene::follow_for_a_moment;
+use crate::argument::scene::{follow_for_a_moment, granted_within};
+use crate::argument::stories::Story;
 use crate::claims::play::harness::Tried;
 use crate::clusters::{start, url_of};
 
@@ -88,15 +88,11 @@ async fn takes_and_releases(tried: &Tried) -> Outcome<bool> {
 /// The first client has A, B and C. C forgets. The second client finds C, D and E. `two_held` is whether it is granted
 /// the lock while the first one holds it.
 pub(super) async fn empty_restart(tried: &Tried) -> Outcome<Figures> {
-    let (servers, tried) = started(tried, "").await?;
-    let [_, _, c, d, e] = &servers[..] else { return Err("there are five of them".into()) };
-    [d, e].into_iter().try_for_each(Owned::kill)?;
-    let name = name();
-    let first = granted_within(&tried, &name, LONG, TRIES).await?;
-    let first = first.ok_or("a majority is there, and grants nothing")?;
-    [c, d, e].into_iter().try_for_each(|server| server.restart(Data::Lost))?;
-    let second = granted_within(&tried, &name, LONG, TRIES).await?;
-    Ok(figures([("two_held", flag(second.is_some() && first.is_held()))]))
+    let result = Story::Restart.play(tried.of).await?;
+    match result.granted {
+        true => Ok(figures([("two_held", flag(result.two_held))])),
+        false => Err("a majority is there, and grants nothing".into()),
+    }
 }
 
 /// The longest ttl of the servers of `crashed_majority`.
@@ -122,22 +118,4 @@ async fn started(tried: &Tried, parameters: &str) -> Outcome<(Vec<Owned>, Tried)
     let tried = tried.at(&format!("{}{parameters}", url_of(&servers)));
     tried.init().await?;
     Ok((servers, tried))
-}
-
-/// Connects and tries until it is granted the lock, or this time is over.
-async fn granted_within(tried: &Tried, name: &str, ttl: Duration, limit: Duration) -> Outcome<Option<Guard>> {
-    let ends = Instant::now() + limit;
-    while Instant::now() < ends {
-        match attempt(tried, name, ttl).await {
-            Ok(Some(guard)) => return Ok(Some(guard)),
-            Err(error) if !error.is_transient() => return Err(error.into()),
-            Ok(None) | Err(_) => tokio::time::sleep(BETWEEN_TRIES).await,
-        }
-    }
-    Ok(None)
-}
-
-async fn attempt(tried: &Tried, name: &str, ttl: Duration) -> lock_core::Result<Option<Guard>> {
-    let client = tried.open(Options::default().patience(Duration::from_millis(400))).await?;
-    client.lock(name).ttl(ttl).build()?.try_acquire().await
 }
