@@ -18,8 +18,7 @@ pub(crate) struct Summary {
     not_run: BTreeMap<String, BTreeMap<String, BTreeSet<String>>>,
     /// Cases that failed, with the reason: the output of their test program is far above.
     failed: BTreeSet<String>,
-    /// Cases that were too late on a machine that stood still meanwhile, and then passed by themselves, with the
-    /// reason.
+    /// Cases that were too late, and then in time in two of three runs by themselves, with the reason.
     excused: BTreeSet<String>,
     /// Cases that had shown nothing, and were repeated.
     void: BTreeSet<String>,
@@ -108,7 +107,7 @@ impl fmt::Display for Summary {
             let places: Vec<String> = places.iter().map(|(place, cases)| listed(place, cases)).collect();
             write!(f, "\n  {reason}: {}", places.join("; "))?;
         }
-        let excused = "Excused, because the machine stood still; then they passed three times by themselves:";
+        let excused = "Excused: they were too late, and then in time in two of three runs by themselves:";
         let void = "Repeated, because the fault that they are about had not happened:";
         for (heading, texts) in
             [(excused, &self.excused), (void, &self.void), ("Failed cases:", &self.failed)]
@@ -147,11 +146,11 @@ mod tests {
         let said = "Servers that tests ran on:\n  redis 7\nNot run:\n  etcd: install it\n  x y: a";
         assert_eq!(summary.to_string(), said);
         assert_eq!(Summary::read("").to_string(), "Servers that tests ran on:\n  none\nEverything was run.");
-        let summary = Summary::read("failed\tb: c\nvoid\td: e\nexcused\tredis 7: f::g: too late by 1s: h\n");
+        let summary = Summary::read("failed\tb: c\nvoid\td: e\nexcused\tredis 7: f::g: too late: h\n");
         assert_eq!(summary.excused.len(), 1);
         let said = summary.to_string();
-        let end = "Excused, because the machine stood still; then they passed three times by themselves:\n  \
-                   redis 7: f::g: too late by 1s: h\n\
+        let end = "Excused: they were too late, and then in time in two of three runs by themselves:\n  \
+                   redis 7: f::g: too late: h\n\
                    Repeated, because the fault that they are about had not happened:\n  d: e\nFailed cases:\n  b: c";
         assert!(said.ends_with(&format!("Everything was run.\n{end}")), "{said}");
     }

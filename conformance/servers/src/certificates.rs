@@ -95,21 +95,3 @@ fn parameters(who: &str, names: &[&str]) -> CertificateParams {
 fn key() -> KeyPair {
     KeyPair::generate().expect("the machine has randomness")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_folder_has_each_certificate_with_its_key_and_without() {
-        let folder = CertificateFolder::make().expect("the temporary folder is writable");
-        let read = |name: &str| fs::read_to_string(folder.file(name)).expect("the file was written");
-        for who in ["server", "client"] {
-            let (certificate, key) = (read(&format!("{who}.pem")), read(&format!("{who}.key")));
-            assert!(certificate.contains("BEGIN CERTIFICATE") && !certificate.contains("PRIVATE KEY"));
-            assert!(key.contains("PRIVATE KEY"));
-            assert_eq!(read(&format!("{who}-and-key.pem")), certificate + &key);
-        }
-        assert_ne!(read("ca.pem"), read("another.pem"));
-    }
-}

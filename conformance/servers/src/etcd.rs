@@ -41,16 +41,29 @@ impl Product for Etcd {
         std::fs::create_dir_all(data(place))
     }
 
-    /// Its address for other members, of which there are none, is a file.
+    /// etcd syncs everything that it writes, so there is no etcd without persistence. Its address for other members, of
+    /// which there are none, is a file.
     fn command(&self, program: &Executable, place: &Place, settings: &Settings) -> Command {
-        let mut command = command(program, place, settings);
-        command.args([
-            "--listen-peer-urls",
-            "unix://peer:0",
-            "--initial-advertise-peer-urls",
-            "unix://peer:0",
-        ]);
-        command.args(["--initial-cluster", "default=unix://peer:0"]).args(&settings.args);
+        // HTTPS with a certificate, HTTP without one.
+        let scheme =
+            if settings.args.iter().any(|argument| argument == "--cert-file") { "https" } else { "http" };
+        let clients = format!("{scheme}://{}:{}", place.address, place.port);
+        // A member that was killed has left its sockets behind, and would not listen on them again.
+        for socket in [SOCKET, PEERS] {
+            std::fs::remove_file(data(place).join(socket)).ok();
+        }
+        let mut command = program.command();
+        command.current_dir(data(place)).args(["--data-dir", "member"]);
+        command.args(["--listen-client-urls", &format!("{clients},unix://{SOCKET}")]);
+        command.args(["--advertise-client-urls", &clients]);
+        command.args(["--listen-peer-urls", "unix://peer:0"]);
+        command.args(["--initial-advertise-peer-urls", "unix://peer:0"]);
+        command.args(["--initial-cluster", "default=unix://peer:0"]);
+        // A single member waits for no other member's heartbeat. So leases can be as short as a second.
+        command.args(["--heartbeat-interval", "20", "--election-timeout", ELECTION]);
+        command
+            .args(["--logger", "zap", "--log-level", "warn", "--log-outputs", "stderr"])
+            .args(&settings.args);
         command
     }
 
@@ -58,8 +71,10 @@ impl Product for Etcd {
         format!("etcd://{}:{}?election={ELECTION}ms", place.address, place.port)
     }
 
+    /// The socket is in the server's folder, so no other server can answer there. etcd has no such URL; only this module
+    /// reads it.
     fn own_url(&self, place: &Place) -> String {
-        own_url(place)
+        format!("unix://{}", data(place).join(SOCKET).display())
     }
 
     fn greet(&self, url: &str) -> io::Result<String> {
@@ -67,35 +82,8 @@ impl Product for Etcd {
     }
 }
 
-/// Returns the command that all members share. etcd syncs everything that it writes, so there is no etcd without
-/// persistence.
-fn command(program: &Executable, place: &Place, settings: &Settings) -> Command {
-    // HTTPS with a certificate, HTTP without one.
-    let scheme =
-        if settings.args.iter().any(|argument| argument == "--cert-file") { "https" } else { "http" };
-    let clients = format!("{scheme}://{}:{}", place.address, place.port);
-    // A member that was killed has left its sockets behind, and would not listen on them again.
-    for socket in [SOCKET, PEERS] {
-        std::fs::remove_file(data(place).join(socket)).ok();
-    }
-    let mut command = program.command();
-    command.current_dir(data(place)).args(["--data-dir", "member"]);
-    command.args(["--listen-client-urls", &format!("{clients},unix://{SOCKET}")]);
-    command.args(["--advertise-client-urls", &clients]);
-    // A single member waits for no other member's heartbeat. So leases can be as short as a second.
-    command.args(["--heartbeat-interval", "20", "--election-timeout", ELECTION]);
-    command.args(["--logger", "zap", "--log-level", "warn", "--log-outputs", "stderr"]);
-    command
-}
-
 fn data(place: &Place) -> PathBuf {
     place.folder.join("data")
-}
-
-/// The socket is in the server's folder, so no other server can answer there. etcd has no such URL; only this module
-/// reads it.
-fn own_url(place: &Place) -> String {
-    format!("unix://{}", data(place).join(SOCKET).display())
 }
 
 /// Fails while the member can't write, for example without a majority of its cluster.

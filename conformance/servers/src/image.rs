@@ -45,34 +45,3 @@ pub(super) fn can_be(settings: &Settings) -> Result<(), String> {
         _ => Ok(()),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::settings::{Clock, Settings};
-    use super::{can_be, named};
-
-    #[test]
-    fn a_variable_names_a_url_or_an_image() {
-        assert_eq!(named("docker:redis:7.4"), Some(Ok("redis:7.4")));
-        assert_eq!(named("docker:localhost:5000/my/redis"), Some(Ok("localhost:5000/my/redis")));
-        for url in ["redis://docker:6379", "redis+unix:///docker:x", "redis:7.4", ""] {
-            assert_eq!(named(url), None, "{url}");
-        }
-    }
-
-    #[test]
-    fn what_is_no_image_is_an_error_that_shows_one() {
-        for value in ["docker:", "docker://redis", "docker: redis:7.4"] {
-            let said = named(value).unwrap().unwrap_err();
-            assert!(said.contains("docker:redis:7.4"), "{said}");
-        }
-    }
-
-    #[test]
-    fn what_only_our_own_programs_do_is_refused() {
-        assert!(can_be(&Settings::default()).is_ok());
-        assert!(can_be(&Settings { clock: Clock::Own, ..Settings::default() }).is_err());
-        let files = vec![("key".to_owned(), vec![])];
-        assert!(can_be(&Settings { files, ..Settings::default() }).is_err());
-    }
-}

@@ -74,7 +74,7 @@ impl Product for MongoDb {
             }
             thread::sleep(Duration::from_millis(5));
         }
-        Err(no_primary())
+        Err(io::Error::new(io::ErrorKind::TimedOut, format!("no primary within {ELECTION:?}")))
     }
 
     fn time(&self, url: &str) -> io::Result<SystemTime> {
@@ -154,10 +154,6 @@ fn socket(place: &Place) -> PathBuf {
 /// reads it.
 fn own_url(place: &Place) -> String {
     format!("unix://{}", socket(place).display())
-}
-
-fn no_primary() -> io::Error {
-    io::Error::new(io::ErrorKind::TimedOut, format!("no primary within {ELECTION:?}"))
 }
 
 trait Stream: Read + Write {}

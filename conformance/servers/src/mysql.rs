@@ -172,15 +172,3 @@ fn name(version: &str) -> String {
     let product = if version.contains("MariaDB") { "mariadb" } else { "mysql" };
     format!("{product} {}", version.split('-').next().unwrap_or_default())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::name;
-
-    #[test]
-    fn a_version_tells_mariadb_from_mysql() {
-        assert_eq!(name("10.11.19-MariaDB-0+deb12u1"), "mariadb 10.11.19");
-        assert_eq!(name("9.7.4-2"), "mysql 9.7.4");
-        assert_eq!(name("8.4.6"), "mysql 8.4.6");
-    }
-}

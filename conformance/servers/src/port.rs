@@ -40,17 +40,3 @@ impl Port {
         Some(Port { number, _taken: taken })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_port_is_given_once() {
-        let port = Port::free().expect("there are thousands");
-        assert!(Port::take(port.number()).is_none(), "although no process listens there yet");
-        let number = port.number();
-        drop(port);
-        assert!(Port::take(number).is_some());
-    }
-}

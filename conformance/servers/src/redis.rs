@@ -131,18 +131,3 @@ fn version(info: &str) -> String {
         (None, None) => "redis of unknown version".to_owned(),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::version;
-
-    #[test]
-    fn version_tells_redis_from_valkey() {
-        assert_eq!(version("# Server\r\nredis_version:7.0.15\r\nredis_git_sha1:0\r\n"), "redis 7.0.15");
-        assert_eq!(
-            version("redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:9.0.1\r\n"),
-            "valkey 9.0.1"
-        );
-        assert_eq!(version(""), "redis of unknown version");
-    }
-}

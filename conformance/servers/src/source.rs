@@ -33,17 +33,3 @@ impl fmt::Display for Source {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::Source;
-
-    #[test]
-    fn each_source_says_what_it_is_in_one_phrase() {
-        let said = |source: Source| source.to_string();
-        assert_eq!(said(Source::Url { variable: "LOCK_TEST_REDIS" }), "given by LOCK_TEST_REDIS");
-        assert_eq!(said(Source::Program("/bin/a".into())), "started from /bin/a");
-        assert_eq!(said(Source::Chroot("/bin/a".into())), "started from /bin/a under chroot");
-        assert_eq!(said(Source::Container { image: "redis:7.4".to_owned() }), "in a container of redis:7.4");
-    }
-}

@@ -85,32 +85,3 @@ fn link(to: &Path, from: &Path) -> io::Result<()> {
 fn link(_: &Path, _: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
-
-#[cfg(all(test, unix))]
-mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
-    use super::*;
-
-    #[test]
-    fn a_server_run_by_any_user_finds_itself_below_a_home_of_root() {
-        let home = tempfile::tempdir().unwrap();
-        let root = home.path().canonicalize().unwrap().join("unstable");
-        // The system has a home at the same path: that of its own root.
-        let own_home = root.join(home.path().strip_prefix("/").unwrap());
-        fs::create_dir_all(&own_home).unwrap();
-        for closed in [home.path(), &root, &own_home] {
-            fs::set_permissions(closed, fs::Permissions::from_mode(0o700)).unwrap();
-        }
-        lead_to_itself(&root).unwrap();
-        lead_to_itself(&root).unwrap();
-        let inside = root.join(root.strip_prefix("/").unwrap());
-        assert_eq!(fs::read_link(&inside).unwrap(), Path::new("/"));
-        for folder in inside.ancestors().skip(1).take_while(|folder| folder.starts_with(&root)) {
-            let mode = fs::metadata(folder).unwrap().permissions().mode();
-            assert_eq!(mode & 0o111, 0o111, "{} is closed: {mode:o}", folder.display());
-        }
-        let of_home = fs::metadata(home.path()).unwrap().permissions().mode();
-        assert_eq!(of_home & 0o077, 0, "what is outside stays as it was: {of_home:o}");
-    }
-}

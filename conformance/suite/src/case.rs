@@ -3,7 +3,7 @@
 use std::pin::Pin;
 
 use crate::harness::{Missing, Needed};
-use crate::judging::Load;
+use crate::lateness::Load;
 use crate::setting::Setting;
 
 /// One case of the suite.
@@ -76,8 +76,8 @@ macro_rules! case {
             },
             load: {
                 #[allow(unused, reason = "replaced where a case is not light")]
-                let load = $crate::judging::Load::Light;
-                $(let load = $crate::judging::Load::$load;)?
+                let load = $crate::lateness::Load::Light;
+                $(let load = $crate::lateness::Load::$load;)?
                 load
             },
             begin: |setting| $crate::case::Body::begin($function, setting),

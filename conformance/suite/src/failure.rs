@@ -5,52 +5,23 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
-use std::time::Duration;
 
-/// What a test panics with if something took too long and nothing else is wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TooLate {
-    pub(crate) by: Duration,
-    /// The length of time in which the delay arose.
-    pub(crate) during: Duration,
-    pub(crate) what: String,
-}
-
-impl TooLate {
-    #[track_caller]
-    pub(crate) fn panic(self) -> ! {
-        std::panic::panic_any(self)
-    }
-}
-
-/// What a test panics with if the event that it tests has not happened.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Void(pub(crate) String);
-
-impl Void {
-    #[track_caller]
-    pub(crate) fn panic(self) -> ! {
-        std::panic::panic_any(self)
-    }
-}
-
-/// Why a test failed.
+/// Why a test failed. A test panics with it if it is not wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// It is wrong whenever it happens, whatever the machine did meanwhile.
     Wrong(String),
-    Late(TooLate),
+    /// Something took too long, and nothing else is wrong.
+    Late(String),
+    /// The event that it tests has not happened.
     Void(String),
 }
 
 impl Failure {
     /// Returns the failure that a panic stands for.
     pub(crate) fn of(payload: &(dyn Any + Send)) -> Failure {
-        if let Some(late) = payload.downcast_ref::<TooLate>() {
-            return Failure::Late(late.clone());
-        }
-        if let Some(Void(what)) = payload.downcast_ref::<Void>() {
-            return Failure::Void(what.clone());
+        if let Some(failure) = payload.downcast_ref::<Failure>() {
+            return failure.clone();
         }
         let text = payload.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
@@ -66,7 +37,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Wrong(what) => f.write_str(what),
-            Failure::Late(TooLate { by, what, .. }) => write!(f, "too late by {by:.0?}: {what}"),
+            Failure::Late(what) => write!(f, "too late: {what}"),
             Failure::Void(what) => write!(f, "void: {what}"),
         }
     }
@@ -178,8 +149,8 @@ fn hook() {
 mod tests {
     use super::*;
 
-    fn late() -> TooLate {
-        TooLate { by: Duration::from_secs(1), during: Duration::from_secs(2), what: "an answer".into() }
+    fn late() -> Failure {
+        Failure::Late("an answer".to_owned())
     }
 
     fn in_its_thread(panics: &Panics, work: impl FnOnce() + Send + 'static) -> Option<Failure> {
@@ -188,25 +159,25 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_beside_what_is_late_is_wrong() {
+    fn wrong_counts_more_than_late() {
         let panics = Panics::watch();
-        assert_eq!(in_its_thread(&panics, || late().panic()), Some(Failure::Late(late())));
+        assert_eq!(in_its_thread(&panics, || std::panic::panic_any(late())), Some(late()));
         in_its_thread(&panics, || panic!("two at a time"));
-        let judged = panics.judge(Err::<(), _>(Failure::Late(late())));
+        let judged = panics.judge(Err::<(), _>(late()));
         assert_eq!(judged, Err(Failure::wrong("two at a time")));
     }
 
     #[test]
     fn a_task_that_no_test_waits_for_fails_it() {
         let panics = Panics::watch();
-        in_its_thread(&panics, || late().panic());
-        assert_eq!(panics.judge(Ok(())), Err(Failure::Late(late())));
+        in_its_thread(&panics, || std::panic::panic_any(late()));
+        assert_eq!(panics.judge(Ok(())), Err(late()));
         let panics = Panics::watch();
         assert_eq!(panics.judge(Ok(())), Ok(()));
     }
 
     #[test]
-    fn what_a_library_misses_while_its_runtime_is_ended_is_no_failure() {
+    fn library_panics_at_a_runtimes_end_do_not_count() {
         let (ours, theirs) = (file!(), "/home/user/.cargo/registry/src/index/driver-1.0.0/src/pool.rs");
         for (file, ending, counts) in
             [(ours, false, 1), (ours, true, 1), (theirs, false, 1), (theirs, true, 0)]

@@ -19,8 +19,7 @@ pub mod environment;
 mod failure;
 pub mod harness;
 pub mod holders;
-mod judging;
-mod machine;
+mod lateness;
 mod model;
 pub mod paging;
 mod part;
@@ -38,7 +37,6 @@ mod signals;
 mod single;
 mod suspendable;
 pub mod timing;
-mod turn;
 mod verdict;
 
 pub use harness::{Ability, Counters, Data, Harness, Missing, Step};

@@ -7,6 +7,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 
 use crate::environment::RECORD;
+use crate::failure::Failure;
 
 /// Records the server that cases ran on, and where it comes from.
 pub fn ran_on(version: &str, source: &impl Display) {
@@ -23,14 +24,10 @@ pub fn not_run(what: &str, why: &str) {
     note("not run", &format!("{what}: {why}"));
 }
 
-/// Records a case whose lateness is excused by the machine, and why.
-pub(crate) fn excused(what: &str, why: &str) {
-    note("excused", &format!("{what}: {why}"));
-}
-
-/// Records a case that has shown nothing and is run again, and why.
-pub(crate) fn void(what: &str, why: &str) {
-    note("void", &format!("{what}: {why}"));
+/// Records a case that was run again, and why.
+pub(crate) fn run_again(what: &str, why: &Failure) {
+    let kind = if matches!(why, Failure::Late(_)) { "excused" } else { "void" };
+    note(kind, &format!("{what}: {why}"));
 }
 
 /// Records a case that failed, and why.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use libtest_mimic::{Completion, Failed, Trial};
 
 use crate::failure::{Failure, Panics};
-use crate::judging::{Again, Judge, Load};
+use crate::lateness::{Load, judge};
 use crate::record;
 pub use crate::runtime::block_on;
 use crate::selection::Selection;
@@ -54,9 +54,6 @@ impl Outcome for Result<(), String> {
         self
     }
 }
-
-/// The judge of all tests of this program.
-static JUDGE: Judge = Judge::new();
 
 /// Runs tests with the arguments of `cargo test`, so many at a time.
 pub fn run(tests: Vec<Trial>, at_once: usize) -> Verdict {
@@ -105,8 +102,7 @@ where
         let name = name.into();
         let what = format!("{of}: {name}");
         Trial::ignorable_test(name, move || {
-            let again = |why: &Again| why.note(&what);
-            let ran = JUDGE.judge(Load::Light, || in_time(test.clone()), again);
+            let ran = judge(Load::Light, &what, || in_time(test.clone()));
             let ran = ran.inspect_err(|why| record::failed(&what, why))?;
             Ok(match ran {
                 Ran::Completed => Completion::Completed,

@@ -11,7 +11,7 @@ use crate::case::Case;
 use crate::cases;
 use crate::failure::{Failure, Panics};
 use crate::harness::Harness;
-use crate::judging::{Again, Judge};
+use crate::lateness::judge;
 use crate::part::Order;
 use crate::record;
 use crate::runtime::{block_on, block_on_and_end};
@@ -138,13 +138,9 @@ fn complete(case: &'static Case, setting: &Setting, ran: &Mutex<Vec<Played>>) ->
     outcome.map(|()| Completion::Completed)
 }
 
-/// The judge of all suites of this program.
-static JUDGE: Judge = Judge::new();
-
 /// Runs a case until it is judged. The error says why it failed.
 pub(crate) fn judged(case: &'static Case, setting: &Setting) -> Result<(), String> {
-    let again = |why: &Again| why.note(&what(case, setting));
-    JUDGE.judge(case.load, || outcome_of(case, setting), again)
+    judge(case.load, &what(case, setting), || outcome_of(case, setting))
 }
 
 /// Returns what reports call this case.

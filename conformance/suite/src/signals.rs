@@ -36,32 +36,3 @@ fn ignored() -> u64 {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
-
-#[cfg(all(test, target_os = "linux"))]
-mod tests {
-    use std::os::unix::process::ExitStatusExt;
-    use std::process::Command;
-
-    use super::pass_on;
-
-    const STARTED_SO: &str = "LOCK_TEST_STARTED_IGNORING";
-    const SIGINT: i32 = 2;
-
-    /// Starts this same test once more, as a shell's `&` does.
-    #[test]
-    fn what_was_ignored_from_the_start_ends_what_is_started_from_here() {
-        if std::env::var_os(STARTED_SO).is_none() {
-            let name = "signals::tests::what_was_ignored_from_the_start_ends_what_is_started_from_here";
-            let mut again = Command::new("sh");
-            again.args(["-c", "trap '' HUP INT QUIT; exec \"$0\" --exact \"$1\""]);
-            again.arg(std::env::current_exe().unwrap()).arg(name).env(STARTED_SO, "yes");
-            let output = again.output().unwrap();
-            let said = String::from_utf8_lossy(&output.stdout);
-            assert!(output.status.success() && said.contains("1 passed"), "{said}");
-            return;
-        }
-        pass_on();
-        let ended = Command::new("sh").args(["-c", "kill -s INT $$; exit 5"]).status().unwrap();
-        assert_eq!(ended.signal(), Some(SIGINT), "{ended:?}");
-    }
-}

@@ -227,10 +227,7 @@ pub(crate) fn one_server_under_two_names_is_refused() {
             for (before, after) in [(&first, again), (again, &first)] {
                 let urls = vec![before.clone(), b.url().to_owned(), after.clone()];
                 let error = match Nodes::at(urls).open(Options::default()).await {
-                    Ok(_) => too_late(
-                        ms(500),
-                        "a node was not asked for its server while the others were waited for",
-                    ),
+                    Ok(_) => too_late("a node was not asked for its server while the others were waited for"),
                     Err(error) => error,
                 };
                 assert_eq!(error.kind(), ErrorKind::Invalid, "{error:?}");

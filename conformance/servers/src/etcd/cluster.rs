@@ -1,18 +1,14 @@
 //! A cluster of three members, which can be killed and stopped one by one.
 
 use std::io;
-use std::process::Command;
 
-use super::super::catalogue::{self, Listing};
-use super::super::executable::Executable;
 use super::super::host::Network;
 use super::super::owned::Owned;
 use super::super::port::Port;
-use super::super::product::{Place, Product};
 use super::super::requirement::Absence;
 use super::super::settings::Settings;
 use super::super::together::{self, peers};
-use super::{Etcd, command, get, greet, own_url};
+use super::{Etcd, get, greet};
 
 /// A cluster of three members that were started here. Dropping it kills them.
 #[derive(Debug)]
@@ -22,46 +18,9 @@ pub struct EtcdCluster {
     _ports: Vec<Port>,
 }
 
-/// The election timeout, in milliseconds.
+/// The election timeout, in milliseconds. These members wait for each other's heartbeats. On a busy machine they must not
+/// hold elections without need.
 const ELECTION: &str = "500";
-
-/// A member that is told about the others by its arguments.
-#[derive(Debug)]
-struct Member;
-
-impl Product for Member {
-    fn listing(&self) -> &'static Listing {
-        &catalogue::ETCD
-    }
-
-    fn data(&self, place: &Place) -> std::path::PathBuf {
-        Etcd.data(place)
-    }
-
-    fn prepare(&self, program: &Executable, place: &Place, settings: &Settings) -> io::Result<()> {
-        Etcd.prepare(program, place, settings)
-    }
-
-    fn command(&self, program: &Executable, place: &Place, settings: &Settings) -> Command {
-        let mut command = command(program, place, settings);
-        // These members wait for each other's heartbeats. On a busy machine they must not hold elections without need.
-        command.args(["--heartbeat-interval", "50", "--election-timeout", ELECTION]);
-        command.args(&settings.args);
-        command
-    }
-
-    fn url(&self, place: &Place) -> String {
-        format!("etcd://{}:{}?election={ELECTION}ms", place.address, place.port)
-    }
-
-    fn own_url(&self, place: &Place) -> String {
-        own_url(place)
-    }
-
-    fn greet(&self, url: &str) -> io::Result<String> {
-        greet(url)
-    }
-}
 
 impl EtcdCluster {
     /// Starts three members, and waits until each can write.
@@ -85,7 +44,7 @@ impl EtcdCluster {
     fn of(members: [Settings; 3]) -> Result<EtcdCluster, Absence> {
         let ports: io::Result<Vec<Port>> = members.iter().map(|_| Port::free()).collect();
         let ports = ports.map_err(|e| Absence::Failure(format!("no cluster: {e}")))?;
-        let members = together::start(&Member, &introduced(members, &ports))?;
+        let members = together::start(&Etcd, &introduced(members, &ports))?;
         Ok(EtcdCluster { members, _ports: ports })
     }
 
@@ -121,7 +80,7 @@ impl EtcdCluster {
     }
 }
 
-/// Tells each member its name, and where it finds the others.
+/// Tells each member its name, and where it finds the others. Of an argument that is given twice, the last one counts.
 fn introduced(members: [Settings; 3], ports: &[Port]) -> Vec<Settings> {
     let address = |(member, port): (_, &Port)| format!("http://{}:{}", peers(member), port.number());
     let addresses: Vec<String> = members.iter().zip(ports).map(address).collect();
@@ -130,7 +89,9 @@ fn introduced(members: [Settings; 3], ports: &[Port]) -> Vec<Settings> {
     let introduce = |(n, (member, address)): (usize, (Settings, &String))| {
         let name = format!("n{n}");
         let args = ["--name", &name, "--initial-cluster", &all, "--listen-peer-urls", address];
-        let args = args.into_iter().chain(["--initial-advertise-peer-urls", address]).map(str::to_owned);
+        let args = args.into_iter().chain(["--initial-advertise-peer-urls", address]);
+        let args =
+            args.chain(["--heartbeat-interval", "50", "--election-timeout", ELECTION]).map(str::to_owned);
         Settings { args: args.chain(member.args).collect(), ..member }
     };
     members.into_iter().zip(&addresses).enumerate().map(introduce).collect()

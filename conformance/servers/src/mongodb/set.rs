@@ -1,57 +1,20 @@
 //! A replica set of three members, which can be killed and stopped one by one.
 
 use std::io;
-use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use super::super::catalogue::{self, Listing};
-use super::super::executable::Executable;
 use super::super::owned::Owned;
-use super::super::product::{Place, Product};
 use super::super::requirement::Absence;
 use super::super::settings::Settings;
+use super::super::together;
 use super::wire::{self, Document};
-use super::{ELECTION, MongoDb, SET, connect, connect_for, initiate, no_primary, own_url};
+use super::{ELECTION, SET, StandaloneMongoDb, connect, connect_for, initiate};
 
 /// A replica set of three servers that were started here. Dropping it kills them.
 #[derive(Debug)]
 pub struct ReplicaSet {
     members: Vec<Owned>,
-}
-
-/// A server that waits to be told about its set.
-#[derive(Debug)]
-struct Member;
-
-impl Product for Member {
-    fn listing(&self) -> &'static Listing {
-        &catalogue::MONGODB
-    }
-
-    fn prepare(&self, program: &Executable, place: &Place, settings: &Settings) -> io::Result<()> {
-        MongoDb.prepare(program, place, settings)
-    }
-
-    fn command(&self, program: &Executable, place: &Place, settings: &Settings) -> Command {
-        MongoDb.command(program, place, settings)
-    }
-
-    fn url(&self, place: &Place) -> String {
-        MongoDb.url(place)
-    }
-
-    fn own_url(&self, place: &Place) -> String {
-        own_url(place)
-    }
-
-    fn greet(&self, url: &str) -> io::Result<String> {
-        MongoDb.greet(url)
-    }
-
-    fn time(&self, url: &str) -> io::Result<SystemTime> {
-        MongoDb.time(url)
-    }
 }
 
 impl ReplicaSet {
@@ -61,8 +24,9 @@ impl ReplicaSet {
     ///
     /// If MongoDB is missing or does not start, or if no primary is elected in time.
     pub fn start(settings: &Settings) -> Result<ReplicaSet, Absence> {
-        let members = (0..3).map(|_| Owned::start(&Member, settings)).collect::<Result<Vec<_>, _>>()?;
-        let set = ReplicaSet { members };
+        let mut settings = settings.clone();
+        settings.args.extend(["--replSet", SET].map(str::to_owned));
+        let set = ReplicaSet { members: together::start(&StandaloneMongoDb, &together::here(&settings))? };
         let begin = || {
             let ports: Vec<u16> = set.members.iter().map(Owned::port).collect();
             initiate(&mut connect_for(&set.members[0].own_url(), ELECTION)?, &ports)?;
@@ -90,17 +54,9 @@ impl ReplicaSet {
     ///
     /// If there is none in time.
     pub fn primary(&self) -> io::Result<usize> {
-        let deadline = Instant::now() + ELECTION;
-        while Instant::now() < deadline {
-            let primaries: Vec<usize> = (0..self.members.len())
-                .filter(|n| self.hello(*n).is_ok_and(|hello| hello.is("isWritablePrimary")))
-                .collect();
-            if let [primary] = primaries[..] {
-                return Ok(primary);
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
-        Err(no_primary())
+        together::one(&self.members, "primary", |member| {
+            hello(member).is_ok_and(|hello| hello.is("isWritablePrimary"))
+        })
     }
 
     /// Waits until each member is the primary or follows it. Until then, the loss of one more member may be one too
@@ -111,14 +67,7 @@ impl ReplicaSet {
     /// If that takes too long.
     pub fn become_whole(&self) -> io::Result<()> {
         let follows = |hello: Document| hello.is("isWritablePrimary") || hello.is("secondary");
-        let deadline = Instant::now() + ELECTION;
-        while Instant::now() < deadline {
-            if (0..self.members.len()).all(|n| self.hello(n).is_ok_and(follows)) {
-                return Ok(());
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
-        Err(io::Error::other(format!("a member of the set does not follow its primary after {ELECTION:?}")))
+        together::all(&self.members, |member| hello(member).is_ok_and(follows))
     }
 
     /// Makes the primary step down for at least `pause`, and returns which member that was. Its successor is not
@@ -146,14 +95,10 @@ impl ReplicaSet {
             }
         }
     }
+}
 
-    fn hello(&self, member: usize) -> io::Result<Document> {
-        let member = &self.members[member];
-        if member.process_id().is_none() {
-            return Err(io::ErrorKind::NotConnected.into());
-        }
-        wire::ask(&mut connect(&member.own_url())?, Document::default().with("hello", 1))
-    }
+fn hello(member: &Owned) -> io::Result<Document> {
+    wire::ask(&mut connect(&member.own_url())?, Document::default().with("hello", 1))
 }
 
 /// Returns whether a member refused because it is no longer the primary.

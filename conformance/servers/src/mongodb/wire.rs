@@ -233,34 +233,3 @@ impl<'a> Reader<'a> {
         })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn documents_are_read_as_they_were_written() {
-        let document = Document::default()
-            .with("a", 1)
-            .with("b", "ä")
-            .with("c", true)
-            .with("d", Document::list([Document::default().with("x", 2), Document::default()]))
-            .with("e", Value::Date(1 << 40))
-            .with("f", Value::Int(1 << 40))
-            .with("g", Value::Double(1.0));
-        let read = Reader(&encode(&document)).document().unwrap();
-        assert_eq!(read, document);
-        assert_eq!(
-            (read.int("a"), read.text("b"), read.is("c"), read.is("g")),
-            (Some(1), Some("ä"), true, true)
-        );
-    }
-
-    #[test]
-    fn what_is_cut_off_is_an_error() {
-        let bytes = encode(&Document::default().with("a", "text"));
-        for end in 0..bytes.len() {
-            assert!(Reader(&bytes[..end]).document().is_err(), "{end}");
-        }
-    }
-}

@@ -1,7 +1,6 @@
 //! A cluster of three primaries, each with a replica.
 
 use std::io;
-use std::thread;
 use std::time::Duration;
 
 use super::super::owned::Owned;
@@ -153,23 +152,17 @@ impl RedisCluster {
         }
         for nth in 0..PRIMARIES {
             let primary = self.id(nth)?;
-            self.until_it_knows(PRIMARIES + nth, &primary)?;
-            self.ask::<()>(PRIMARIES + nth, &["CLUSTER", "REPLICATE", &primary])?;
+            let replica = PRIMARIES + nth;
+            let knows = |_: &Owned| {
+                self.ask::<String>(replica, &["CLUSTER", "NODES"]).is_ok_and(|nodes| nodes.contains(&primary))
+            };
+            together::all(&self.members[replica..=replica], knows)?;
+            self.ask::<()>(replica, &["CLUSTER", "REPLICATE", &primary])?;
         }
         together::all(&self.members, |member| info(member, "cluster_state").as_deref() == Some("ok"))?;
         together::all(&self.members[PRIMARIES..], |member| {
             line(&member.own_url(), "replication", "master_link_status").as_deref() == Some("up")
         })
-    }
-
-    fn until_it_knows(&self, member: usize, id: &str) -> io::Result<()> {
-        for _ in 0..500 {
-            if self.ask::<String>(member, &["CLUSTER", "NODES"])?.contains(id) {
-                return Ok(());
-            }
-            thread::sleep(Duration::from_millis(10));
-        }
-        Err(io::Error::new(io::ErrorKind::TimedOut, "a member does not learn of another one"))
     }
 
     fn id(&self, member: usize) -> io::Result<String> {

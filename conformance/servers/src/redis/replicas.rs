@@ -1,8 +1,6 @@
 //! A primary with two replicas, which can be killed and stopped one by one.
 
 use std::io;
-use std::thread;
-use std::time::Duration;
 
 use super::super::owned::Owned;
 use super::super::requirement::Absence;
@@ -130,15 +128,11 @@ impl RedisReplicas {
     /// If that takes too long.
     pub fn catch_up(&self) -> io::Result<()> {
         self.become_whole()?;
-        let offset = |server| self.line(server, "master_repl_offset");
-        for _ in 0..500 {
-            let offsets: Vec<_> = self.servers.iter().map(offset).collect();
-            if offsets[0].is_some() && offsets.iter().all(|offset| *offset == offsets[0]) {
-                return Ok(());
-            }
-            thread::sleep(Duration::from_millis(5));
-        }
-        Err(io::Error::new(io::ErrorKind::TimedOut, "a replica does not catch up"))
+        let offset = |server: &Owned| self.line(server, "master_repl_offset");
+        together::all(&self.servers, |server| {
+            let there = offset(server);
+            there.is_some() && there == offset(&self.servers[0])
+        })
     }
 
     fn ask(&self, server: usize, command: &[&str]) -> io::Result<()> {

@@ -237,7 +237,7 @@ async fn is_kept_for_min_hold(s: &Setting, by_drop: bool) {
 async fn ended_too_soon(mut lost: watch::Receiver<Option<LossReason>>, after: Duration, ttl: Duration) -> ! {
     let expired = lost.wait_for(|cause| *cause == Some(LossReason::Expired));
     if let Ok(Ok(_)) = tokio::time::timeout(ttl, expired).await {
-        too_late(ttl * 2 / 3, &format!("over within {after:?}, because it could not be renewed"));
+        too_late(&format!("over within {after:?}, because it could not be renewed"));
     }
     panic!("over within {after:?}");
 }

@@ -122,9 +122,8 @@ fn ended_too_soon(what: &str, finished: &Finished) -> ! {
     let what = format!("{what}: {finished:?}");
     match (finished.ended, finished.stderr.as_str()) {
         // A request has a third of the ttl.
-        (Ended::Status(69), said) if said.contains("did not answer within") => too_late(TTL / 3, &what),
-        // A lease is renewed when a third of it is over.
-        (Ended::Status(74), said) if said.contains("could not be renewed") => too_late(TTL * 2 / 3, &what),
+        (Ended::Status(69), said) if said.contains("did not answer within") => too_late(&what),
+        (Ended::Status(74), said) if said.contains("could not be renewed") => too_late(&what),
         _ => panic!("{what}"),
     }
 }
@@ -168,7 +167,7 @@ impl Lease {
     /// Checks that the lease was over when another client was granted the lock, which was `took` after the holder's
     /// death.
     pub(super) fn is_over(&self, next: &Guard, granted: Instant, took: Duration) {
-        assert_in_time!(self.token != Some(next.token()), late by TTL / 2, "it was lost before its holder's death");
+        assert_in_time!(self.token != Some(next.token()), "it was lost before its holder's death");
         match self.ends {
             // Servers round to the millisecond.
             Some(end) => assert!(granted + ms(2) >= end, "{:?} before its lease was over", end - granted),
@@ -205,7 +204,7 @@ async fn working(processes: &dyn Processes, name: &Name) -> (PartProcess, Fencin
 async fn stop(part: &mut PartProcess) {
     if let Err(error) = part.process().pause() {
         let said = part.says().await;
-        assert_in_time!(said != EXPIRED, late by TTL / 2, "it could not go on in time: {said}");
+        assert_in_time!(said != EXPIRED, "it could not go on in time: {said}");
         panic!("{error}; it says {said}");
     }
 }
@@ -249,34 +248,10 @@ async fn a_holder_stopped_for_half_its_lease_keeps_it(s: Setting, processes: Arc
             if s.is_free(&name).await {
                 let said = part.says().await;
                 // At least a sixth of its lease was left to it.
-                assert_in_time!(said != EXPIRED, late by TTL / 6, "it could not go on in time: {said}");
+                assert_in_time!(said != EXPIRED, "it could not go on in time: {said}");
                 panic!("it is free, and its holder says {said}");
             }
             tokio::time::sleep(TTL / 10).await;
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::failure::{Failure, of_test};
-
-    #[test]
-    fn a_program_that_ended_too_soon_was_late_only_if_it_says_so_with_the_right_status() {
-        let failure = |status, said: &str| {
-            let finished =
-                Finished { ended: Ended::Status(status), stdout: Vec::new(), stderr: said.to_owned() };
-            of_test(|| ended_too_soon("it ended", &finished)).expect("it panics")
-        };
-        let (unanswered, unrenewed) =
-            ("the server did not answer within 333 ms", "it could not be renewed in time");
-        assert!(matches!(failure(69, unanswered), Failure::Late(_)));
-        assert!(matches!(failure(74, unrenewed), Failure::Late(_)));
-        for (status, said) in
-            [(74, unanswered), (69, unrenewed), (1, unrenewed), (74, "it was broken"), (0, "")]
-        {
-            assert!(matches!(failure(status, said), Failure::Wrong(_)), "{status}: {said}");
         }
     }
 }

@@ -55,7 +55,7 @@ async fn a_wait_that_runs_out_names_the_holder(s: Setting) {
         assert_answered(&error, took);
         assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
         // A holder that no attempt has seen is looked up, but not for long.
-        assert_in_time!(error.to_string().contains("deploy@web-3 pid 4711"), late by ms(50), "{error}");
+        assert_in_time!(error.to_string().contains("deploy@web-3 pid 4711"), "{error}");
         assert!(error.to_string().contains(name.as_str()), "{error}");
         assert!(took >= wait, "{took:?} for a wait of {wait:?}");
     }
@@ -343,5 +343,5 @@ async fn two_processes_share_a_name_evenly(s: Setting) {
     }
     let (a, b) = (turns[&0], turns[&1]);
     // On a busy machine a process may be delayed by other work.
-    assert_in_time!((a.max(b) <= 2 * a.min(b)), late by ms(1000), "{a} turns against {b}");
+    assert_in_time!((a.max(b) <= 2 * a.min(b)), "{a} turns against {b}");
 }

@@ -7,12 +7,10 @@ use std::time::{Duration, Instant};
 use lock_core::{Ending, Error, ErrorKind, Guard, LossReason};
 use tokio::task::JoinError;
 
-use crate::failure::TooLate;
+use super::too_late;
 
 /// A call that was refused sooner than this was not refused because its time was over.
 const SHORTEST_CALL: Duration = Duration::from_millis(50);
-/// The shortest lease that tests hold.
-const SHORTEST_LEASE: Duration = Duration::from_millis(300);
 
 /// A call to a server that is up.
 pub trait Answered<T>: Future<Output = Result<T, Error>> + Sized {
@@ -40,7 +38,7 @@ impl<T, F: Future<Output = Result<T, Error>>> Answered<T> for F {
 #[track_caller]
 pub(crate) fn assert_answered(error: &Error, took: Duration) {
     if matches!(error.kind(), ErrorKind::Unavailable { .. }) && took >= SHORTEST_CALL {
-        TooLate { by: took, during: took, what: format!("the server is up: {error:?}") }.panic();
+        too_late(&format!("the server is up: {error:?}"));
     }
 }
 
@@ -83,9 +81,9 @@ pub async fn released(guard: Guard) {
 fn assert_released(name: &str, ending: Ending, left: Duration, took: Duration) {
     match ending {
         Ending::Released => {}
-        Ending::Expired if left.is_zero() => expired(&format!("{name} had expired before its release")),
+        Ending::Expired if left.is_zero() => too_late(&format!("{name} had expired before its release")),
         Ending::Expired if took >= (left / 3).max(SHORTEST_CALL) => {
-            TooLate { by: took, during: took, what: format!("the release of {name} took {took:?}") }.panic()
+            too_late(&format!("the release of {name} took {took:?}"))
         }
         Ending::Expired => panic!("{name} was certainly held for {left:?} more, and had expired"),
     }
@@ -100,7 +98,7 @@ fn assert_released(name: &str, ending: Ending, left: Duration, took: Duration) {
 pub fn still_held(guard: &Guard) {
     let Err(lost) = guard.check() else { return };
     match pin!(guard.lost()).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(LossReason::Expired) => expired(&format!("it is renewed: {lost}")),
+        Poll::Ready(LossReason::Expired) => too_late(&format!("it is renewed: {lost}")),
         _ => panic!("{lost:?}"),
     }
 }
@@ -113,15 +111,9 @@ pub fn still_held(guard: &Guard) {
 #[track_caller]
 pub(crate) fn assert_lost_for(found: LossReason, due: LossReason) {
     if found == LossReason::Expired {
-        expired("it is renewed until then");
+        too_late("it is renewed until then");
     }
     assert_eq!(found, due);
-}
-
-/// A lease is renewed when a third of it is over, so a lease that expires was not renewed for two thirds.
-#[track_caller]
-fn expired(what: &str) -> ! {
-    TooLate { by: SHORTEST_LEASE * 2 / 3, during: SHORTEST_LEASE, what: what.to_owned() }.panic()
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ fn max_hold(server: &Owned) {
     let (said, lasted, held) = (holder.next_line(), holder.lasts(), began.elapsed());
     let done = holder.finish();
     done.expect(124, &["--max-hold"]);
-    assert_in_time!(said.is_some(), late by Duration::from_millis(400), "killed before it could say anything: {done:?}");
+    assert_in_time!(said.is_some(), "killed before it could say anything: {done:?}");
     assert_eq!(said.as_deref(), Some("terminated"));
     assert!(lasted >= Duration::from_secs(3), "{lasted:?}");
     assert_in_time!(held < Duration::from_millis(3_500), "{held:?}");
@@ -211,7 +211,7 @@ fn kill_grace(server: &Owned) {
     done.expect(124, &[]);
     // The line may come after one of the shell about its `sleep`.
     assert!(done.stderr.contains("--max-hold"), "{done:?}");
-    assert_in_time!(said.is_some(), late by Duration::from_millis(400), "killed before it could say anything: {done:?}");
+    assert_in_time!(said.is_some(), "killed before it could say anything: {done:?}");
     assert!(lasted >= Duration::from_secs(2), "{lasted:?}");
     assert_in_time!(asked < Duration::from_millis(2_350), "{asked:?}");
     // A program that is stopped while it computes the watcher's deadline gets one that is too early.
