@@ -75,7 +75,6 @@ mod settings;
 mod source;
 #[cfg(feature = "sql")]
 mod sql;
-mod stop_signal;
 mod system;
 #[cfg(feature = "sql")]
 mod template;
@@ -116,6 +115,5 @@ pub use server::{Given, Server};
 pub use server_url::ServerUrl;
 pub use settings::{Clock, Persistence, Settings};
 pub use source::Source;
-pub use stop_signal::StopSignal;
 pub use this_program::ThisProgram;
 pub use zookeeper::{Ensemble, ZooKeeper};

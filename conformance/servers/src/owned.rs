@@ -187,14 +187,14 @@ impl Owned {
         process.kill()
     }
 
-    /// Asks it to end, and waits until it has ended.
+    /// Asks it to end (SIGTERM), and waits until it has ended.
     ///
     /// # Errors
     ///
     /// If it is down, or does not end in time.
     pub fn stop(&self) -> io::Result<()> {
         let process = self.process().take().ok_or_else(is_down)?;
-        process.stop(self.product.stop_signal(), LIMIT).map(drop)
+        process.stop(LIMIT).map(drop)
     }
 
     /// Starts it again on the same port with the same settings, and waits until it answers. Kills it first if it runs.

@@ -11,7 +11,6 @@ use super::executable::{Account, Executable};
 use super::image::Image;
 use super::product::{Place, Product};
 use super::settings::{Persistence, Settings};
-use super::stop_signal::StopSignal;
 use super::{sql, template};
 
 /// The superuser, which needs no password on this machine.
@@ -69,11 +68,6 @@ impl Product for Postgres {
         // Its 7th line has the key and the id, where there is such a segment.
         let id = written.lines().nth(6).and_then(|line| line.split_whitespace().nth(1));
         id.map_or(Ok(()), |id| template::run(Command::new("ipcrm").args(["-m", id])))
-    }
-
-    /// The fast shutdown: SIGTERM would wait for the clients to disconnect.
-    fn stop_signal(&self) -> StopSignal {
-        StopSignal::Interrupt
     }
 
     fn url(&self, place: &Place) -> String {

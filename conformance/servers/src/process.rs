@@ -77,13 +77,8 @@ impl Process {
     ///
     /// If it has not ended by then.
     pub fn terminate(&self, limit: Duration) -> io::Result<Ended> {
-        self.ask_to_end(Signal::TERM, limit)
-    }
-
-    /// Asks it to end with another signal.
-    pub(super) fn ask_to_end(&self, by: Signal, limit: Duration) -> io::Result<Ended> {
-        kill_process(self.pid(), by)?;
-        self.wait(limit)?.ok_or_else(|| io::Error::other(format!("process {} ignores {by:?}", self.id())))
+        kill_process(self.pid(), Signal::TERM)?;
+        self.wait(limit)?.ok_or_else(|| io::Error::other(format!("process {} ignores SIGTERM", self.id())))
     }
 
     /// Stops it (SIGSTOP), and waits until it is stopped.

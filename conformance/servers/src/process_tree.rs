@@ -14,7 +14,6 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::child_processes::{self, State};
 use super::process::Process;
-use super::stop_signal::StopSignal;
 
 /// How long signals may take to have an effect.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -44,13 +43,9 @@ impl ProcessTree {
         children
     }
 
-    /// Asks the server to end, and waits for that for at most `limit`.
-    pub(super) fn stop(&self, by: StopSignal, limit: Duration) -> io::Result<Ended> {
-        let signal = match by {
-            StopSignal::Terminate => Signal::TERM,
-            StopSignal::Interrupt => Signal::INT,
-        };
-        self.parent.ask_to_end(signal, limit)
+    /// Asks the server to end (SIGTERM), and waits for that for at most `limit`.
+    pub(super) fn stop(&self, limit: Duration) -> io::Result<Ended> {
+        self.parent.terminate(limit)
     }
 
     /// Stops all of them (SIGSTOP), and waits until they are stopped.

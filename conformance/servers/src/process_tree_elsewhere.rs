@@ -7,7 +7,6 @@ use std::time::Duration;
 use lock_conformance::harness::Ended;
 
 use super::process::Process;
-use super::stop_signal::StopSignal;
 
 /// A server's process, which cannot exist here.
 #[derive(Debug)]
@@ -26,7 +25,7 @@ impl ProcessTree {
         match *self {}
     }
 
-    pub(super) fn stop(&self, _: StopSignal, _: Duration) -> io::Result<Ended> {
+    pub(super) fn stop(&self, _: Duration) -> io::Result<Ended> {
         match *self {}
     }
 

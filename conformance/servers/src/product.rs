@@ -11,7 +11,6 @@ use super::catalogue::Listing;
 use super::executable::{Account, Executable};
 use super::image::Image;
 use super::settings::Settings;
-use super::stop_signal::StopSignal;
 
 /// A product that can serve locks: how to start it, and how to see that it serves.
 pub trait Product: fmt::Debug + Send + Sync + 'static {
@@ -47,11 +46,6 @@ pub trait Product: fmt::Debug + Send + Sync + 'static {
     /// If that fails.
     fn started(&self, _place: &Place) -> io::Result<()> {
         Ok(())
-    }
-
-    /// Returns how the server is asked to end.
-    fn stop_signal(&self) -> StopSignal {
-        StopSignal::Terminate
     }
 
     /// Returns the URL of a server that was started there, for clients.
