@@ -2,7 +2,7 @@
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Read};
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio, Termination};
@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lock_conformance::environment::RECORD;
-use lock_conformance::rules;
+use lock_conformance::{Data, rules};
 use lock_test_servers::{MySql, Owned, Postgres, Product, Redis, Settings, judged_on};
 
 /// The environment variable with the product of a program that starts a server and waits to be killed.
@@ -21,7 +21,8 @@ static PRODUCTS: [&dyn Product; 5] =
 
 type Test = fn(&'static dyn Product);
 
-const TESTS: [(&str, Test); 2] = [
+const TESTS: [(&str, Test); 3] = [
+    ("a_killed_server_keeps_or_loses_its_files", killed),
     ("a_panicking_test_leaves_nothing", left_by_a_panic),
     ("a_killed_test_leaves_nothing", left_by_the_killed),
 ];
@@ -40,6 +41,28 @@ fn main() -> ExitCode {
 
 fn start(product: &'static dyn Product) -> Owned {
     Owned::start(product, &Settings::default()).expect("another was started before")
+}
+
+/// Checks that the faults of a process happen: a case whose fault does not happen would pass.
+fn killed(product: &'static dyn Product) {
+    let server = start(product);
+    let (port, file) = (server.port(), server.data().join("kept"));
+    for (data, is_kept) in [(Data::Kept, true), (Data::Lost, false)] {
+        std::fs::write(&file, "").expect("a file can be made beside its own");
+        let process = server.process_id();
+        server.kill().expect("it runs");
+        assert!(refuses(port) && server.process_id().is_none(), "killed, it still listens");
+        assert!(
+            server.kill().is_err() && server.pause().is_err(),
+            "a dead server is neither killed nor stopped"
+        );
+        server.restart(data).expect("it starts again");
+        assert!(!refuses(port) && server.process_id() != process && server.port() == port, "it serves again");
+        assert_eq!(file.exists(), is_kept, "{data:?}");
+    }
+    server.kill().expect("it runs");
+    let _taken = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).expect("the dead server's port is free");
+    assert!(server.restart(Data::Kept).is_err(), "it can't serve at a port that another program has");
 }
 
 /// Also checks a server that can't notice anything, because it is stopped.
@@ -83,7 +106,6 @@ fn abandon(name: &str) {
 
 /// Returns whether no process serves at this port or works in this folder, and the folder is removed.
 fn is_gone(port: u16, folder: &Path) -> bool {
-    let refuses = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err();
     // There are such links on Linux only, which adds a remark to the name of a folder that was removed.
     let mut processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let name = folder.display().to_string();
@@ -91,5 +113,9 @@ fn is_gone(port: u16, folder: &Path) -> bool {
         let there = std::fs::read_link(process.path().join("cwd"));
         there.is_ok_and(|there| there.display().to_string().starts_with(&name))
     };
-    refuses && !folder.exists() && !processes.any(works_there)
+    refuses(port) && !folder.exists() && !processes.any(works_there)
+}
+
+fn refuses(port: u16) -> bool {
+    TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err()
 }

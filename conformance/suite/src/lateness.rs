@@ -60,7 +60,9 @@ fn judged<T>(load: Load, test: impl Fn() -> Result<T, Failure>) -> (Result<T, St
         match outcome {
             Ok(passed) if late == 0 || in_time == IN_TIME => return (Ok(passed), reasons),
             Ok(_) => {}
-            Err(again @ (Failure::Late(_) | Failure::Void(_))) if late < LATE && void < VOID => reasons.push(again),
+            Err(again @ (Failure::Late(_) | Failure::Void(_))) if late < LATE && void < VOID => {
+                reasons.push(again)
+            }
             Err(failure) => return (Err(format!("{failure}; it had the machine to itself")), reasons),
         }
         outcome = test();
