@@ -61,7 +61,7 @@ fn judged<T>(load: Load, test: impl Fn() -> Result<T, Failure>) -> (Result<T, St
             Ok(passed) if late == 0 || in_time == IN_TIME => return (Ok(passed), reasons),
             Ok(_) => {}
             Err(again @ (Failure::Late(_) | Failure::Void(_))) if late < LATE && void < VOID => {
-                reasons.push(again)
+                reasons.push(again);
             }
             Err(failure) => return (Err(format!("{failure}; it had the machine to itself")), reasons),
         }
