@@ -1,4 +1,4 @@
-//! Tells the program which compiler builds it: its reports say so.
+//! The build tells the program its compiler, which the reports name.
 
 use std::process::Command;
 

@@ -73,7 +73,7 @@ pub(crate) struct Diff {
 
 #[derive(Debug, Group)]
 pub(crate) struct Argue {
-    /// How often each story is played
+    /// Each story is played so often
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) rounds: u32,
 }

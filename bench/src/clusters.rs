@@ -33,8 +33,6 @@ pub(crate) enum Cluster {
     Redlock(Vec<Owned>),
 }
 
-const REDLOCK: usize = 5;
-
 impl Cluster {
     /// Returns whether this program can start several servers of this kind that go on without one of them.
     pub(crate) fn is_known_of(backend: Backend) -> bool {
@@ -49,7 +47,7 @@ impl Cluster {
             Backend::ZooKeeper => Ensemble::start(&settings).map(Cluster::ZooKeeper),
             Backend::Mongo => ReplicaSet::start(&settings).map(Cluster::Mongo),
             Backend::Redlock => {
-                let servers = (0..REDLOCK).map(|_| Owned::start(&Redis, &settings));
+                let servers = (0..5).map(|_| Owned::start(&Redis, &settings));
                 servers.collect::<Result<_, _>>().map(Cluster::Redlock)
             }
             _ => Err(Absence::NotRun(format!("no cluster of {} can be started here", backend.as_str()))),

@@ -51,7 +51,7 @@ async fn measurement(site: &Site, case: Case, kind: Kind, length: Duration) -> O
     let name = |n| site.name(&case.to_string(), kind.as_str(), n);
     let short_ttl = info.min_ttl.max(Duration::from_secs(1));
     if let (Kind::Peer(peer), Case::OwnNames { tasks }) = (kind, case)
-        && peer.program().is_some()
+        && peer.program.is_some()
     {
         let names: Vec<String> = (0..tasks).map(name).collect();
         return Ok(Box::new(DrivenCycles::new(peer, url, &names).await?));

@@ -10,8 +10,8 @@ use crate::case::Case;
 use crate::claims;
 use crate::clusters::Cluster;
 use crate::servers::Asked;
-use crate::subjects::Kind;
 use crate::subjects::peers::Peer;
+use crate::subjects::{Kind, Lost};
 
 /// A server, as a line-up needs it.
 #[derive(Clone, Copy)]
@@ -20,9 +20,6 @@ pub(crate) struct Place<'a> {
     pub(crate) backend: Backend,
     pub(crate) wakes: Wakes,
 }
-
-const ONE_PROCESS: &str = "memory can be used by one process only";
-const NO_SERVER: &str = "there is no server that could be killed";
 
 impl Place<'_> {
     /// Returns the subjects that can take part, without peers, or why the case can't be measured here.
@@ -40,10 +37,14 @@ impl Place<'_> {
                 let schemes = self.schemes(case).iter().map(|scheme| Kind::Naive(*scheme));
                 ours_and(&std::iter::once(Kind::Baseline).chain(schemes).collect::<Vec<_>>())
             }
-            Case::OneName { processes: 2.., .. } | Case::HandOver | Case::Processes | Case::Delay
+            Case::OneName { processes: 2.., .. }
+            | Case::HandOver
+            | Case::Processes
+            | Case::Delay
+            | Case::Recovery
                 if is_memory =>
             {
-                Err(ONE_PROCESS)
+                Err("memory can be used by one process only")
             }
             // The raw driver has no contenders: they are compared with its hand-over between two processes.
             Case::OneName { .. } | Case::HandOver if has_waiting_driver => ours_and(&[Kind::Baseline]),
@@ -51,15 +52,13 @@ impl Place<'_> {
             Case::Delay if self.wakes == Wakes::Pushed => {
                 Err("releases are pushed here, so no waiter has to poll")
             }
-            Case::Delay => ours_and(&[]),
-            Case::OneLost if self.backend == Backend::Redlock => ours_and(&[Kind::OneDead, Kind::OneSilent]),
+            Case::OneLost if self.backend == Backend::Redlock => {
+                ours_and(&[Kind::Without(Lost::Dead), Kind::Without(Lost::Silent)])
+            }
             Case::OneLost => Err("only Redlock works without one of its servers"),
             Case::Held { locks: 100_000.. } if !matches!(self.backend, Backend::Memory | Backend::Redis) => {
                 Err("so many locks take minutes here; memory and Redis show what they cost the client")
             }
-            Case::Held { .. } => ours_and(&[]),
-            Case::Recovery if is_memory => Err(ONE_PROCESS),
-            Case::Recovery => ours_and(&[]),
             Case::Claims if !claims::are_tried_on(self.backend) => {
                 Err("no claim is tried on this kind of server")
             }
@@ -68,15 +67,14 @@ impl Place<'_> {
                 Err("claims are tried only on a server that this program started")
             }
             Case::Claims if self.asked.is_standalone_mongodb() => Err("claims are tried on mongodb"),
-            Case::Claims => ours_and(&[]),
-            Case::Failover if !is_server => Err(NO_SERVER),
+            Case::Failover if !is_server => Err("there is no server that could be killed"),
             Case::Failover if self.asked.is_standalone_mongodb() || !Cluster::is_known_of(self.backend) => {
                 Err("a single server has no member that could take over")
             }
             Case::Failover if !self.asked.is_started() => {
                 Err("only a server that this program has started may be killed")
             }
-            Case::Failover => ours_and(&[]),
+            Case::Delay | Case::Held { .. } | Case::Recovery | Case::Claims | Case::Failover => ours_and(&[]),
         }
     }
 
@@ -94,7 +92,7 @@ impl Place<'_> {
 
     /// Returns the peers that lock on this kind of server.
     pub(crate) fn peers(self) -> impl Iterator<Item = Peer> {
-        let is_here = move |peer: &Peer| peer.backend() == self.backend && !self.asked.is_a_variant();
+        let is_here = move |peer: &Peer| peer.backend == self.backend && !self.asked.is_a_variant();
         Peer::ALL.into_iter().filter(is_here)
     }
 }

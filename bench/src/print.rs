@@ -78,10 +78,9 @@ pub(crate) fn goal_line(goal: &Goal) -> String {
         Verdict::Missed => "missed",
         Verdict::NotMeasured => "not measured",
     };
-    let server = server.as_ref().map_or_else(String::new, |server| format!(", {server}"));
     match figure.zip(bound.as_ref()) {
-        Some((figure, bound)) => format!("{verdict:<12} {id}{server}: {} {bound} ({says})", number(figure)),
-        None => format!("{verdict:<12} {id}{server}: {says}"),
+        Some((figure, bound)) => format!("{verdict:<12} {id}, {server}: {} {bound} ({says})", number(figure)),
+        None => format!("{verdict:<12} {id}, {server}: {says}"),
     }
 }
 
@@ -296,15 +295,15 @@ mod tests {
     fn a_goal_has_its_figure_or_the_reason() {
         let goal = Goal {
             id: "crowd".to_owned(),
-            server: Some("redis".to_owned()),
+            server: "redis".to_owned(),
             verdict: Verdict::Missed,
             figure: Some(0.314),
             bound: Some(">= 0.5".to_owned()),
             says: "times".to_owned(),
         };
         assert_eq!(goal_line(&goal), "missed       crowd, redis: 0.31 >= 0.5 (times)");
-        let open = Goal { figure: None, bound: None, verdict: Verdict::NotMeasured, server: None, ..goal };
-        assert_eq!(goal_line(&open), "not measured crowd: times");
+        let open = Goal { figure: None, bound: None, verdict: Verdict::NotMeasured, ..goal };
+        assert_eq!(goal_line(&open), "not measured crowd, redis: times");
     }
 
     #[test]

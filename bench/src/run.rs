@@ -104,7 +104,7 @@ async fn on_server(
     let (peers, lacking): (Vec<_>, Vec<_>) =
         place.peers().filter(|_| with_peers).partition(|peer| peer.lack().is_none());
     for peer in lacking {
-        let (case, why) = (Some(format!("peer {}", peer.name())), peer.lack().unwrap_or_default());
+        let (case, why) = (Some(format!("peer {}", peer.name)), peer.lack().unwrap_or_default());
         leave_out(report, not(case, why, false), folder)?;
     }
     for step in open {
@@ -117,7 +117,7 @@ async fn on_server(
         report.took_s += std::mem::replace(&mut lap, Instant::now()).elapsed().as_secs_f64();
         report.done.push(server.key(step));
         match outcome {
-            Ok(Measured { rows, played }) => {
+            Ok((rows, played)) => {
                 rows.iter().for_each(print::row);
                 report.rows.extend(rows);
                 report.played.extend(played);
@@ -147,12 +147,6 @@ fn described(server: &PlannedServer, site: Option<&Site>) -> Outcome<Server> {
     })
 }
 
-#[derive(Default)]
-struct Measured {
-    rows: Vec<Row>,
-    played: Vec<Played>,
-}
-
 /// Measures one step with these subjects. An error is why it has failed: other steps may still be measured.
 async fn one(
     server: &PlannedServer,
@@ -160,12 +154,12 @@ async fn one(
     step: &Step,
     kinds: Vec<Kind>,
     peers: Vec<Kind>,
-) -> Result<Measured, (String, bool)> {
+) -> Result<(Vec<Row>, Vec<Played>), (String, bool)> {
     let secrets = Secrets::of(&site.url);
     let failed = |error: Box<dyn std::error::Error + Send + Sync>| (secrets.hide(&error.to_string()), true);
     if step.case == Case::Claims {
         let played = claims::play::play(&server.name, &site.url).await.map_err(failed)?;
-        return Ok(Measured { played, ..Measured::default() });
+        return Ok((Vec::new(), played));
     }
     let length = lineup::lengthened(step.length, kinds.len(), peers.len());
     let kinds = [kinds, peers].concat();
@@ -173,7 +167,7 @@ async fn one(
     for row in &mut rows {
         row.first_error = row.first_error.take().map(|error| secrets.hide(&error));
     }
-    Ok(Measured { rows, ..Measured::default() })
+    Ok((rows, Vec::new()))
 }
 
 async fn compared(

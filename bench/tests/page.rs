@@ -1,5 +1,5 @@
-//! The page in a browser: that it is not tall, that its answer is seen without scrolling, and that its script answers.
-//! The figures of its report are made up.
+//! In a browser the page is not tall, its answer is seen without scrolling, and its script answers. The figures of its
+//! report are made up.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

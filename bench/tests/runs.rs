@@ -1,7 +1,6 @@
-//! The program itself: that the subjects of each server are measured, and that a program can read the report.
+//! The program measures the subjects of each server, and writes a report that another program can read.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-#![cfg(unix)]
 
 use std::collections::BTreeSet;
 use std::fs;

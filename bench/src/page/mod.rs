@@ -152,7 +152,8 @@ fn choice(report: &Report) -> String {
         .filter_map(|(durable, text)| {
             let mut servers: Vec<_> =
                 report.measured().filter(|(server, _)| server.durable == *durable).collect();
-            let cycle = |server: &Server| at(report, server, Case::OwnNames { tasks: 1 }, |row| row.p50_us);
+            let cycle =
+                |server: &Server| report.ours(&server.name, Case::OwnNames { tasks: 1 }, |row| row.p50_us);
             servers.sort_by(|(one, _), (other, _)| {
                 let [one, other] = [one, other].map(|server| cycle(server).unwrap_or(f64::INFINITY));
                 one.total_cmp(&other)
@@ -172,10 +173,6 @@ fn choice(report: &Report) -> String {
          {groups}</table></div>\n<p class=\"note\">A cycle acquires and releases a lock, both confirmed. A hand-over is the \
          time from a release in one process to the grant in another one, which waits.</p>\n"
     )
-}
-
-fn at(report: &Report, server: &Server, case: Case, figure: fn(&Row) -> Option<f64>) -> Option<f64> {
-    report.ours(&server.name, case, figure)
 }
 
 fn candidate(report: &Report, server: &Server, promises: &Promises) -> String {
@@ -201,7 +198,8 @@ fn candidate(report: &Report, server: &Server, promises: &Promises) -> String {
 fn pictures(report: &Report) -> Outcome<String> {
     let bars = |case: Case, value: fn(&Row) -> Option<f64>, end: fn(&Row) -> Option<f64>| -> Vec<Bar> {
         let bar = |(server, _): (&Server, _)| {
-            let (value, end) = (at(report, server, case, value)?, at(report, server, case, end));
+            let (value, end) =
+                (report.ours(&server.name, case, value)?, report.ours(&server.name, case, end));
             Some(Bar { label: server.name.clone(), value, end, durable: server.durable })
         };
         report.measured().filter_map(bar).collect()

@@ -22,7 +22,7 @@ const BEAT: Duration = Duration::from_secs(TTL.as_secs() / 3);
 
 /// A lease that is kept alive until this is dropped.
 pub(crate) struct Lease {
-    id: i64,
+    pub(crate) id: i64,
     heartbeat: AbortHandle,
 }
 
@@ -32,10 +32,6 @@ impl Lease {
         let id = leases.grant(i64::try_from(TTL.as_secs())?, None).await?.id();
         let heartbeat = tokio::spawn(keep_alive(leases, id)).abort_handle();
         Ok(Lease { id, heartbeat })
-    }
-
-    pub(crate) fn id(&self) -> i64 {
-        self.id
     }
 }
 

@@ -34,8 +34,7 @@ impl Server {
     /// Returns the servers of `redlock://host,host,…`.
     fn all_of(url: &str) -> Outcome<Vec<Server>> {
         let location = Location::parse(url)?;
-        let (_, hosts) = location.base().split_once("://").ok_or("this is not a URL of several servers")?;
-        hosts.trim_end_matches('/').split(',').map(|host| Server::at(&format!("redis://{host}"))).collect()
+        location.hosts(6379)?.iter().map(|host| Server::at(&location.base_of("redis", host))).collect()
     }
 
     /// Opens a connection to the server of a URL, or to each of `redlock://host,host,…`, to all of them at once.

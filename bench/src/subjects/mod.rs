@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use lock_core::Options;
 use lock_naive::Scheme;
 
-use self::ours::Lost;
+pub(crate) use self::ours::Lost;
 use self::peers::Peer;
 use crate::Outcome;
 
@@ -23,10 +23,8 @@ pub(crate) const TTL: Duration = lock_core::DEFAULT_TTL;
 pub(crate) enum Kind {
     /// The library through its public API.
     Ours,
-    /// The library, which can't connect to the last of several servers.
-    OneDead,
-    /// The library, to which the last of several servers answers nothing.
-    OneSilent,
+    /// The library without the last of several servers.
+    Without(Lost),
     /// The raw driver with the least that is still such a lock.
     Baseline,
     Peer(Peer),
@@ -38,10 +36,10 @@ impl Kind {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Kind::Ours => "ours",
-            Kind::OneDead => "one-dead",
-            Kind::OneSilent => "one-silent",
+            Kind::Without(Lost::Dead) => "one-dead",
+            Kind::Without(Lost::Silent) => "one-silent",
             Kind::Baseline => "baseline",
-            Kind::Peer(peer) => peer.name(),
+            Kind::Peer(peer) => peer.name,
             Kind::Naive(scheme) => scheme.name(),
         }
     }
@@ -49,8 +47,7 @@ impl Kind {
     pub(crate) async fn connect(self, url: &str) -> Outcome<Box<dyn Subject>> {
         match self {
             Kind::Ours => Ok(ours::subject(onelock::connect(url).await?)),
-            Kind::OneDead => ours::without_one(url, Lost::Dead).await,
-            Kind::OneSilent => ours::without_one(url, Lost::Silent).await,
+            Kind::Without(lost) => ours::without_one(url, lost).await,
             Kind::Baseline => baseline::connect(url).await,
             Kind::Naive(scheme) => Ok(ours::subject(scheme.connect(url, Options::default()).await?)),
             Kind::Peer(peer) => peer.connect(url).await,
@@ -62,7 +59,7 @@ impl FromStr for Kind {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Kind, String> {
-        let own = [Kind::Ours, Kind::OneDead, Kind::OneSilent, Kind::Baseline];
+        let own = [Kind::Ours, Kind::Without(Lost::Dead), Kind::Without(Lost::Silent), Kind::Baseline];
         let all = own.into_iter().chain(Scheme::ALL.map(Kind::Naive)).chain(Peer::ALL.map(Kind::Peer));
         all.into_iter()
             .find(|kind| kind.as_str() == text)

@@ -15,7 +15,7 @@ pub(super) fn subject(client: Client) -> Box<dyn Subject> {
 
 /// The last one of several servers is lost in one of these ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lost {
+pub(crate) enum Lost {
     /// Its port is closed.
     Dead,
     /// It takes connections and requests, and answers nothing.

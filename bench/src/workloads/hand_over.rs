@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use crate::Outcome;
 use crate::rounds::Measurement;
 use crate::subjects::Kind;
+use crate::subjects::peers::Peer;
 use crate::tally::Slice;
 use crate::workloads::cycles::WARM_UP;
 use crate::workloads::messages::Order;
@@ -25,20 +26,12 @@ pub(crate) struct HandOver {
 
 impl HandOver {
     pub(crate) async fn new(kind: Kind, url: &str, name: &str) -> Outcome<HandOver> {
-        match kind {
-            Kind::Peer(peer) if peer.program().is_some() => {
-                let names = [name.to_owned()];
-                let holder = OtherProcess::driver(peer, url, &names).await?;
-                let waiter = OtherProcess::driver(peer, url, &names).await?;
-                let mut hand_over = HandOver { holder, waiter };
-                hand_over.run(WARM_UP).await?;
-                Ok(hand_over)
-            }
-            kind => {
-                let holder = OtherProcess::start(kind, url, name).await?;
-                Ok(HandOver { holder, waiter: OtherProcess::start(kind, url, name).await? })
-            }
+        let holder = OtherProcess::start(kind, url, name).await?;
+        let mut hand_over = HandOver { holder, waiter: OtherProcess::start(kind, url, name).await? };
+        if let Kind::Peer(Peer { program: Some(_), .. }) = kind {
+            hand_over.run(WARM_UP).await?;
         }
+        Ok(hand_over)
     }
 
     /// Hands the lock from the one to the other, and returns how long that took.

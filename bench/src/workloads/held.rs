@@ -38,7 +38,7 @@ impl Held {
 pub(super) struct Holding {
     client: Client,
     guards: Vec<Guard>,
-    seen: Arc<Seen>,
+    renewals: Arc<AtomicU64>,
     ttl: Duration,
     /// The memory of this process before.
     before: Option<u64>,
@@ -53,10 +53,10 @@ const SHUTDOWN: Duration = Duration::from_secs(30);
 impl Holding {
     /// Acquires this many locks, whose names begin with this one.
     pub(super) async fn begin(url: &str, name: &str, locks: usize, ttl: Duration) -> Outcome<Holding> {
-        let seen = Arc::new(Seen::default());
-        let observer = {
-            let seen = seen.clone();
-            move |event: &Event<'_>| seen.count(event)
+        let renewals = Arc::new(AtomicU64::new(0));
+        let seen = renewals.clone();
+        let observer = move |event: &Event<'_>| {
+            seen.fetch_add(u64::from(matches!(event, Event::Renewed { .. })), Ordering::Relaxed);
         };
         let client = onelock::connect_with(url, Options::default().observer(observer)).await?;
         let before = resident_bytes();
@@ -65,14 +65,14 @@ impl Holding {
             async move { lock?.acquire().await }
         });
         let guards: Vec<Guard> = guards.buffer_unordered(AT_ONCE).try_collect().await?;
-        Ok(Holding { client, guards, seen, ttl, before })
+        Ok(Holding { client, guards, renewals, ttl, before })
     }
 
     /// Does nothing for so long, once nothing is left to do but to renew them.
     pub(super) async fn watch(&self, length: Duration) -> Idle {
         tokio::time::sleep(SETTLE).await;
         let bytes = resident_bytes().zip(self.before).map(|(now, before)| now.saturating_sub(before));
-        let (began, cpu, renewals) = (Instant::now(), cpu_time(), self.seen.renewals.load(Ordering::Relaxed));
+        let (began, cpu, renewals) = (Instant::now(), cpu_time(), self.renewals.load(Ordering::Relaxed));
         tokio::time::sleep(length).await;
         Idle {
             locks: self.guards.len(),
@@ -80,8 +80,8 @@ impl Holding {
             bytes,
             length: began.elapsed(),
             cpu: cpu_time().saturating_sub(cpu),
-            renewals: self.seen.renewals.load(Ordering::Relaxed) - renewals,
-            losses: self.seen.losses.load(Ordering::Relaxed),
+            renewals: self.renewals.load(Ordering::Relaxed) - renewals,
+            losses: self.guards.iter().filter(|guard| !guard.is_held()).count(),
         }
     }
 
@@ -97,23 +97,6 @@ pub(super) fn nth_name(name: &str, n: usize) -> String {
     format!("{name}:{n}")
 }
 
-#[derive(Debug, Default)]
-struct Seen {
-    renewals: AtomicU64,
-    losses: AtomicU64,
-}
-
-impl Seen {
-    fn count(&self, event: &Event<'_>) {
-        let counter = match event {
-            Event::Renewed { .. } => &self.renewals,
-            Event::Lost { .. } => &self.losses,
-            _ => return,
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
 /// The time in which the locks were only held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Idle {
@@ -124,7 +107,7 @@ pub(crate) struct Idle {
     length: Duration,
     cpu: Duration,
     renewals: u64,
-    losses: u64,
+    losses: usize,
 }
 
 /// A lock is renewed after each third of its ttl.

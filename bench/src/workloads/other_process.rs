@@ -23,7 +23,11 @@ pub(super) struct OtherProcess {
 }
 
 impl OtherProcess {
+    /// Starts a process of this program, or the driver of a lock that is not in Rust.
     pub(super) async fn start(kind: Kind, url: &str, name: &str) -> Outcome<OtherProcess> {
+        if let Kind::Peer(peer @ Peer { program: Some(_), .. }) = kind {
+            return OtherProcess::driver(peer, url, &[name.to_owned()]).await;
+        }
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("side");
         let mut other =
@@ -35,10 +39,10 @@ impl OtherProcess {
 
     /// Starts the driver of another library's lock, with these names.
     pub(super) async fn driver(peer: Peer, url: &str, names: &[String]) -> Outcome<OtherProcess> {
-        let program = peer.program().ok_or_else(|| format!("{} has no driver", peer.name()))?;
+        let program = peer.program.ok_or_else(|| format!("{} has no driver", peer.name))?;
         // The parameters of the URL are for our backend.
         let (names, location) = (names.join(" "), Location::parse(url)?);
-        let head = format!("{}\n{names}\n{}\n", peer.name(), location.base());
+        let head = format!("{}\n{names}\n{}\n", peer.name, location.base());
         let watch = |process: &Child| process.id().map(watch).transpose();
         let mut driver = OtherProcess::begin(program.command()?, &head, watch).await?;
         driver.ready().await?;

@@ -44,17 +44,13 @@ impl Recovery {
             let guard = lock.acquire().await?;
             Outcome::Ok((guard, Instant::now()))
         });
-        tokio::time::sleep(SETTLE + self.phase()).await;
+        tokio::time::sleep(SETTLE + self.ttl / 3 * (self.killed % PHASES) / PHASES).await;
         let killed = Instant::now();
         holder.kill().await?;
         self.killed += 1;
         let (guard, granted) = waiting.await??;
         release(guard).await?;
         Ok(granted.saturating_duration_since(killed))
-    }
-
-    fn phase(&self) -> Duration {
-        self.ttl / 3 * (self.killed % PHASES) / PHASES
     }
 }
 

@@ -29,7 +29,7 @@ impl Driver for Server {
 
     async fn named(&self, name: &str) -> Outcome<Named> {
         let prefix = format!("{PLACE}/{name}/");
-        Ok(Named { client: self.client.clone(), lease: self.lease.id(), prefix, created: None, watch: None })
+        Ok(Named { client: self.client.clone(), lease: self.lease.id, prefix, created: None, watch: None })
     }
 }
 

@@ -26,7 +26,7 @@ impl Driver for Server {
         let directory = format!("{FOLDER}/{name}");
         let named = Named { client: self.0.clone(), directory, node: None, watcher: None };
         named.make(FOLDER, CreateMode::Persistent).await?;
-        named.make_directory().await?;
+        named.make(&named.directory, CreateMode::Container).await?;
         Ok(named)
     }
 }
@@ -46,11 +46,6 @@ impl Named {
             Ok(_) | Err(Error::NodeExists) => Ok(()),
             Err(e) => Err(e.into()),
         }
-    }
-
-    /// The server removes a directory that has been empty for a while.
-    async fn make_directory(&self) -> Outcome<()> {
-        self.make(&self.directory, CreateMode::Container).await
     }
 
     /// Creates a node and lists the directory, without waiting in between.
@@ -76,7 +71,8 @@ impl Calls for Named {
             Some(own) => (own, self.client.list_children(&self.directory).await?),
             None => match self.enter().await {
                 Err(Error::NoNode) => {
-                    self.make_directory().await?;
+                    // The server removes a directory that has been empty for a while.
+                    self.make(&self.directory, CreateMode::Container).await?;
                     self.enter().await?
                 }
                 entered => entered?,

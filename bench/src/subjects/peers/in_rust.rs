@@ -115,7 +115,7 @@ struct EtcdLockRpc {
 #[async_trait]
 impl Side for EtcdLockRpc {
     async fn acquire(&mut self) -> Outcome<()> {
-        let options = LockOptions::new().with_lease(self.lease.id());
+        let options = LockOptions::new().with_lease(self.lease.id);
         let granted = self.service.lock(self.name.as_str(), Some(options)).await?;
         self.key = Some(granted.key().to_vec());
         Ok(())

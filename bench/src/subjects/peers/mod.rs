@@ -16,10 +16,10 @@ use crate::subjects::Subject;
 /// A lock of another library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Peer {
-    name: &'static str,
+    pub(crate) name: &'static str,
     /// A peer that is not in Rust is driven by a program.
-    program: Option<Program>,
-    backend: Backend,
+    pub(crate) program: Option<Program>,
+    pub(crate) backend: Backend,
     /// Promises of the library that this lock does not give, by its own documentation.
     lacks: &'static [Lack],
 }
@@ -96,14 +96,6 @@ impl Peer {
         Peer { name, program: Some(Program { listing, start }), backend, lacks }
     }
 
-    pub(crate) fn name(self) -> &'static str {
-        self.name
-    }
-
-    pub(crate) fn backend(self) -> Backend {
-        self.backend
-    }
-
     /// Returns the promises that it lacks, on a server on which the library's waiters learn of a release as `wakes` says.
     pub(crate) fn lacks(self, wakes: Wakes) -> Vec<String> {
         let lacks = self.lacks.iter().filter(|lack| **lack != WakeUps || wakes == Wakes::Pushed);
@@ -121,10 +113,6 @@ impl Peer {
     /// Says why it can't be measured on this machine; `None` if it can.
     pub(crate) fn lack(self) -> Option<String> {
         self.program?.lack()
-    }
-
-    pub(crate) fn program(self) -> Option<Program> {
-        self.program
     }
 
     /// Returns whether a client of it can wait until another one releases the lock.
