@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use lock_conformance::Data;
 use lock_test_servers::{
-    Absence, Clock, Ensemble, EtcdCluster, Owned, Persistence, Redis, ReplicaSet, Settings,
+    self as servers, Absence, Clock, Etcd, MongoDb, Owned, Persistence, Redis, Settings, ZooKeeper,
 };
 
 use crate::Outcome;
@@ -26,9 +26,8 @@ pub(crate) fn url_of(servers: &[Owned]) -> String {
 
 /// Several servers that were started here. Dropping it kills them.
 pub(crate) enum Cluster {
-    Etcd(EtcdCluster),
-    ZooKeeper(Ensemble),
-    Mongo(ReplicaSet),
+    /// Three servers that know of each other.
+    Led(servers::Cluster),
     /// Five servers that do not know of each other.
     Redlock(Vec<Owned>),
 }
@@ -43,9 +42,9 @@ impl Cluster {
     pub(crate) fn start(backend: Backend) -> Result<Cluster, Absence> {
         let settings = Settings::default();
         match backend {
-            Backend::Etcd => EtcdCluster::start(&settings).map(Cluster::Etcd),
-            Backend::ZooKeeper => Ensemble::start(&settings).map(Cluster::ZooKeeper),
-            Backend::Mongo => ReplicaSet::start(&settings).map(Cluster::Mongo),
+            Backend::Etcd => Etcd::cluster(&settings, None).map(Cluster::Led),
+            Backend::ZooKeeper => ZooKeeper::ensemble(&settings, None).map(Cluster::Led),
+            Backend::Mongo => MongoDb::set(&settings).map(Cluster::Led),
             Backend::Redlock => {
                 let servers = (0..5).map(|_| Owned::start(&Redis, &settings));
                 servers.collect::<Result<_, _>>().map(Cluster::Redlock)
@@ -56,9 +55,7 @@ impl Cluster {
 
     pub(crate) fn url(&self) -> String {
         match self {
-            Cluster::Etcd(cluster) => cluster.url(),
-            Cluster::ZooKeeper(ensemble) => ensemble.url(),
-            Cluster::Mongo(set) => set.url(),
+            Cluster::Led(cluster) => cluster.url(),
             Cluster::Redlock(servers) => url_of(servers),
         }
     }
@@ -66,9 +63,7 @@ impl Cluster {
     /// Kills the member that leads (-9); where none does, the first one. Returns its place, and when that was.
     pub(crate) fn kill_leader(&self) -> io::Result<(usize, Instant)> {
         let leader = match self {
-            Cluster::Etcd(cluster) => cluster.leader()?,
-            Cluster::ZooKeeper(ensemble) => ensemble.leader()?,
-            Cluster::Mongo(set) => set.primary()?,
+            Cluster::Led(cluster) => cluster.leader()?,
             Cluster::Redlock(_) => 0,
         };
         let at = Instant::now();
@@ -80,18 +75,14 @@ impl Cluster {
     pub(crate) fn mend(&self, member: usize) -> io::Result<()> {
         self.members()[member].restart(Data::Kept)?;
         match self {
-            Cluster::Etcd(cluster) => cluster.become_whole(),
-            Cluster::ZooKeeper(ensemble) => ensemble.become_whole(),
-            Cluster::Mongo(set) => set.become_whole(),
+            Cluster::Led(cluster) => cluster.become_whole(),
             Cluster::Redlock(_) => Ok(()),
         }
     }
 
     fn members(&self) -> &[Owned] {
         match self {
-            Cluster::Etcd(cluster) => cluster.members(),
-            Cluster::ZooKeeper(ensemble) => ensemble.members(),
-            Cluster::Mongo(set) => set.members(),
+            Cluster::Led(cluster) => cluster.members(),
             Cluster::Redlock(servers) => servers,
         }
     }

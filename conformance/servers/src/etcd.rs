@@ -13,7 +13,6 @@ use super::executable::Executable;
 use super::product::{Place, Product};
 use super::server_url::{ServerUrl, connect_to_first};
 use super::settings::Settings;
-pub use cluster::EtcdCluster;
 
 /// A cluster of one member. Its clock cannot be set: leases end by Go's monotonic clock.
 #[derive(Debug)]

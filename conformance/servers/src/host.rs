@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use super::catalogue::NETWORKS;
 use super::process::Process;
 use super::requirement::{Absence, Requirement};
+use super::user::is_root;
 
 /// How long a process may take to enter its namespace.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -47,7 +48,7 @@ impl Network {
     /// If rights or programs that this needs are missing, or if a network can't be made.
     pub fn of(hosts: u8) -> Result<Network, Absence> {
         let required = Requirement::from_env()?;
-        if !rustix::process::geteuid().is_root() {
+        if !is_root() {
             return Err(required.absent(NETWORKS, "a case's own network needs root"));
         }
         Network::make(hosts).map_err(|e| match e.kind() {

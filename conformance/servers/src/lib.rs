@@ -27,6 +27,7 @@ mod certificates;
 #[cfg(unix)]
 mod child_processes;
 pub mod clock;
+mod cluster;
 mod contained;
 #[cfg(feature = "docker")]
 mod docker;
@@ -37,10 +38,6 @@ mod etcd;
 mod executable;
 mod folder;
 mod holder;
-#[cfg(unix)]
-mod host;
-#[cfg(not(unix))]
-#[path = "host_elsewhere.rs"]
 mod host;
 mod image;
 pub mod lazy;
@@ -79,7 +76,6 @@ mod system;
 #[cfg(feature = "sql")]
 mod template;
 mod this_program;
-mod together;
 mod user;
 mod zookeeper;
 
@@ -88,13 +84,14 @@ pub use lock_conformance::harness::{Command, Ended, Finished, Wait};
 pub use backend::{AdminAbilities, Backend, run_on_server};
 #[cfg(feature = "certificates")]
 pub use certificates::{Certificate, CertificateFolder, Root};
+pub use cluster::Cluster;
 pub use contained::Contained;
-pub use etcd::{Etcd, EtcdCluster};
+pub use etcd::Etcd;
 pub use executable::{Account, Executable};
 pub use holder::{Holder, Program};
 pub use host::{Host, Network};
 pub use image::Image;
-pub use mongodb::{MongoDb, ReplicaSet, StandaloneMongoDb};
+pub use mongodb::{MongoDb, StandaloneMongoDb};
 #[cfg(feature = "sql")]
 pub use mysql::MySql;
 pub use owned::Owned;
@@ -116,4 +113,4 @@ pub use server_url::ServerUrl;
 pub use settings::{Clock, Persistence, Settings};
 pub use source::Source;
 pub use this_program::ThisProgram;
-pub use zookeeper::{Ensemble, ZooKeeper};
+pub use zookeeper::ZooKeeper;

@@ -8,15 +8,16 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime};
+
+use bson::{Document, doc};
 
 use super::catalogue::{self, Listing};
 use super::executable::Executable;
 use super::product::{Place, Product};
 use super::server_url::{ServerUrl, connect_to_first};
 use super::settings::Settings;
-pub use set::ReplicaSet;
-use wire::Document;
+use wire::is;
 
 /// A replica set with one member, which has everything that a set has, except other members.
 #[derive(Debug)]
@@ -65,11 +66,11 @@ impl Product for MongoDb {
         let mut stream = connect_for(&own_url(place), ELECTION)?;
         let deadline = Instant::now() + ELECTION;
         while Instant::now() < deadline {
-            let hello = wire::ask(&mut stream, Document::default().with("hello", 1))?;
-            if hello.is("isWritablePrimary") {
+            let hello = wire::ask(&mut stream, doc! { "hello": 1 })?;
+            if is(&hello, "isWritablePrimary") {
                 return Ok(());
             }
-            if hello.get("setName").is_none() {
+            if !hello.contains_key("setName") {
                 initiate(&mut stream, &[place.port])?;
             }
             thread::sleep(Duration::from_millis(5));
@@ -186,31 +187,26 @@ fn connect_to_socket(_: &Path, _: Duration) -> io::Result<Box<dyn Stream>> {
 }
 
 fn greet(url: &str) -> io::Result<String> {
-    let answer = wire::ask(&mut connect(url)?, Document::default().with("buildInfo", 1))?;
-    Ok(format!("mongodb {}", answer.text("version").unwrap_or("of unknown version")))
+    let answer = wire::ask(&mut connect(url)?, doc! { "buildInfo": 1 })?;
+    Ok(format!("mongodb {}", answer.get_str("version").unwrap_or("of unknown version")))
 }
 
 fn time(url: &str) -> io::Result<SystemTime> {
-    let answer = wire::ask(&mut connect(url)?, Document::default().with("hello", 1))?;
-    let millis = answer.int("localTime").and_then(|millis| u64::try_from(millis).ok());
-    let millis = millis.ok_or_else(|| io::Error::other("it does not tell its time"))?;
-    Ok(UNIX_EPOCH + Duration::from_millis(millis))
+    let answer = wire::ask(&mut connect(url)?, doc! { "hello": 1 })?;
+    let time = answer.get_datetime("localTime").map_err(io::Error::other)?;
+    Ok(time.to_system_time())
 }
 
 /// Makes a replica set of the servers at these ports. Its elections are quick, so that cases with a failover are quick,
 /// too.
 fn initiate(stream: &mut impl Stream, ports: &[u16]) -> io::Result<()> {
-    let members = ports
-        .iter()
-        .zip(0..)
-        .map(|(port, id)| Document::default().with("_id", id).with("host", format!("127.0.0.1:{port}")));
-    let settings =
-        Document::default().with("electionTimeoutMillis", 1000).with("heartbeatIntervalMillis", 250);
-    let config = Document::default()
-        .with("_id", SET)
-        .with("members", Document::list(members))
-        .with("settings", settings);
-    match wire::ask(stream, Document::default().with("replSetInitiate", config)) {
+    let member = |(port, id): (&u16, i32)| doc! { "_id": id, "host": format!("127.0.0.1:{port}") };
+    let config = doc! {
+        "_id": SET,
+        "members": ports.iter().zip(0..).map(member).collect::<Vec<Document>>(),
+        "settings": { "electionTimeoutMillis": 1000, "heartbeatIntervalMillis": 250 },
+    };
+    match wire::ask(stream, doc! { "replSetInitiate": config }) {
         // It is a replica set already, and still reads its old configuration.
         Err(e) if e.to_string().contains("(23)") => Ok(()),
         answer => answer.map(drop),

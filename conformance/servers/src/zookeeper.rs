@@ -13,7 +13,6 @@ use super::executable::Executable;
 use super::product::{Place, Product};
 use super::server_url::{ServerUrl, connect_to_first};
 use super::settings::Settings;
-pub use ensemble::Ensemble;
 
 /// A standalone server. Its clock cannot be set: sessions end by Java's monotonic clock. [Arguments](Settings::args)
 /// are lines of its configuration.

@@ -218,9 +218,15 @@ pub(crate) trait Needed: Sized {
     fn of(harness: &Arc<dyn Harness>) -> Result<Self, Missing>;
 }
 
+/// Says what the suite cannot do where a harness has not this ability or fact, and by which method a harness has it.
 macro_rules! needed {
-    ($($type:ty: $method:ident,)+) => {$(
-        impl Needed for $type {
+    ($($type:ty as $needed:ty: $method:ident, $what:literal;)+) => {$(
+        impl $type {
+            /// The suite cannot do this without it.
+            pub const WHAT: &'static str = $what;
+        }
+
+        impl Needed for $needed {
             fn of(harness: &Arc<dyn Harness>) -> Result<Self, Missing> {
                 harness.clone().$method()
             }
@@ -229,20 +235,20 @@ macro_rules! needed {
 }
 
 needed! {
-    Arc<dyn Forget>: can_forget,
-    Arc<dyn Count>: can_count,
-    Arc<dyn Residue>: can_count_residue,
-    Arc<dyn Age>: can_age,
-    Arc<dyn Interrupt>: can_interrupt,
-    Arc<dyn KeepBusy>: can_keep_busy,
-    Arc<dyn ThroughProxy>: can_use_proxy,
-    Arc<dyn OwnServers>: can_start_servers,
-    Arc<dyn ServerClocks>: can_set_clocks,
-    Arc<dyn Processes>: can_start_processes,
-    Arc<dyn LockProgram>: can_run_program,
-    Replays: replays,
-    OneTrip: grants_in_one_trip,
-    IdleConnection: keeps_idle_connections,
-    ToldTime: tells_its_time,
-    Durable: keeps_data,
+    dyn Forget as Arc<dyn Forget>: can_forget, "make the server forget a holder";
+    dyn Count as Arc<dyn Count>: can_count, "count the server's requests and writes";
+    dyn Residue as Arc<dyn Residue>: can_count_residue, "count what is left on the server";
+    dyn Age as Arc<dyn Age>: can_age, "make what the server keeps older";
+    dyn Interrupt as Arc<dyn Interrupt>: can_interrupt, "cut every connection";
+    dyn KeepBusy as Arc<dyn KeepBusy>: can_keep_busy, "keep a name busy at the server";
+    dyn ThroughProxy as Arc<dyn ThroughProxy>: can_use_proxy, "reach the server through a proxy";
+    dyn OwnServers as Arc<dyn OwnServers>: can_start_servers, "start a server of a case's own";
+    dyn ServerClocks as Arc<dyn ServerClocks>: can_set_clocks, "set the clock by which the server ends leases";
+    dyn Processes as Arc<dyn Processes>: can_start_processes, "reach the server from another process";
+    dyn LockProgram as Arc<dyn LockProgram>: can_run_program, "run the program lock";
+    Replays as Replays: replays, "ask everything twice";
+    OneTrip as OneTrip: grants_in_one_trip, "grant by the first answer of an attempt";
+    IdleConnection as IdleConnection: keeps_idle_connections, "use a connection that was silent for a long time";
+    ToldTime as ToldTime: tells_its_time, "read the clock by which the server ends leases";
+    Durable as Durable: keeps_data, "restart a server with its data";
 }

@@ -1,5 +1,5 @@
-//! How a test reports that something took too long, which a busy machine can be the reason for. A failure that is wrong whenever it happens (two holders, a token
-//! twice, a wake-up that was lost) is never reported this way.
+//! A test reports here that something took too long, which a busy machine can be the reason for. A failure that is wrong
+//! whenever it happens (two holders, a token twice, a wake-up that was lost) is never reported this way.
 
 mod answers;
 

@@ -10,7 +10,7 @@ use lock_conformance::contention::{Contenders, KeptLocks};
 use lock_core::driver::{Queueing, Release, Renewal};
 use lock_core::{Client, ErrorKind, LossReason, Options};
 use lock_etcd::etcd_client;
-use lock_test_servers::{Absence, EtcdCluster, Network, Settings};
+use lock_test_servers::{Absence, Etcd, Network, Settings};
 
 use crate::server::{
     LONG, blocking, busy, claim, claim_with, granted, open, queue, raw, run, until, wait_for,
@@ -19,11 +19,11 @@ use lock_conformance::timing::{Answered, released, still_held};
 
 /// A cluster, and its network if its members have hosts of their own.
 #[derive(Clone)]
-pub(crate) struct Cluster(Arc<EtcdCluster>, Option<Arc<Network>>);
+pub(crate) struct Cluster(Arc<lock_test_servers::Cluster>, Option<Arc<Network>>);
 
 impl Cluster {
     pub(crate) async fn start() -> Cluster {
-        let start = || EtcdCluster::start(&Settings::default()).expect("one was started before");
+        let start = || Etcd::cluster(&Settings::default(), None).expect("one was started before");
         Cluster(Arc::new(blocking(start).await), None)
     }
 
@@ -32,7 +32,7 @@ impl Cluster {
         let args = args.iter().map(|arg| (*arg).to_owned()).collect();
         let settings = Settings { args, ..Settings::default() };
         let started = Network::of(3).and_then(|network| {
-            let cluster = EtcdCluster::start_on(&network, &settings)?;
+            let cluster = Etcd::cluster(&settings, Some(&network))?;
             Ok(Cluster(Arc::new(cluster), Some(Arc::new(network))))
         });
         started.map_err(|absence| match absence {

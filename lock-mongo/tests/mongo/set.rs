@@ -7,7 +7,7 @@ use lock_conformance::Data;
 use lock_conformance::contention::{Contenders, KeptLocks};
 use lock_conformance::timing::{released, still_held};
 use lock_core::{Client, Options};
-use lock_test_servers::{ReplicaSet, Settings};
+use lock_test_servers::{Cluster, MongoDb, Settings};
 
 use crate::server::run;
 
@@ -16,7 +16,7 @@ const LONG: Duration = Duration::from_secs(60);
 /// How long a failover may take on a busy machine, in a set whose elections take a second.
 const FAILOVER: Duration = Duration::from_secs(20);
 
-async fn client(set: &ReplicaSet) -> Client {
+async fn client(set: &Cluster) -> Client {
     lock_mongo::connect_with(&set.url(), Options::default()).await.expect("the set has a primary")
 }
 
@@ -26,7 +26,7 @@ async fn blocking<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) 
 
 /// Makes the set lose its primary three times, by `how`. Clients take turns meanwhile, and one client holds a lock
 /// throughout.
-async fn lose_primaries(set: Arc<ReplicaSet>, how: fn(&ReplicaSet) -> usize) {
+async fn lose_primaries(set: Arc<Cluster>, how: fn(&Cluster) -> usize) {
     let mut contenders = Contenders::new(TTL, Duration::from_secs(60));
     for n in 0..6 {
         contenders.take_turns(&client(&set).await, &format!("name {}", n % 2));
@@ -58,15 +58,15 @@ async fn lose_primaries(set: Arc<ReplicaSet>, how: fn(&ReplicaSet) -> usize) {
     released(Arc::into_inner(long).expect("the contender for the lock has ended")).await;
 }
 
-fn set() -> Arc<ReplicaSet> {
-    Arc::new(ReplicaSet::start(&Settings::default()).expect("such a set was started before"))
+fn set() -> Arc<Cluster> {
+    Arc::new(MongoDb::set(&Settings::default()).expect("such a set was started before"))
 }
 
 // Proves: survives-a-server, mongodb-failover, B14, another-server, replica-promoted, elections
 pub(crate) fn a_killed_primary_costs_no_exclusion() {
     run(async {
         lose_primaries(blocking(set).await, |set| {
-            let primary = set.primary().expect("the set has a primary");
+            let primary = set.leader().expect("the set has a primary");
             set.members()[primary].kill().expect("the primary runs");
             primary
         })
@@ -77,7 +77,9 @@ pub(crate) fn a_killed_primary_costs_no_exclusion() {
 // Proves: mongodb-failover, elections
 pub(crate) fn a_primary_that_steps_down_costs_no_lock() {
     run(async {
-        lose_primaries(blocking(set).await, |set| set.step_down(Duration::from_secs(5)).expect("it does"))
-            .await;
+        lose_primaries(blocking(set).await, |set| {
+            MongoDb::step_down(set, Duration::from_secs(5)).expect("it does")
+        })
+        .await;
     });
 }

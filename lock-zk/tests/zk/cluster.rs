@@ -9,7 +9,7 @@ use lock_conformance::assert_in_time;
 use lock_conformance::proxy::{Direction, Fault, Proxy};
 use lock_core::driver::{Queueing, Release};
 use lock_core::{Client, Effect, ErrorKind, Guard};
-use lock_test_servers::{Ensemble, Network, Owned, Settings};
+use lock_test_servers::{Cluster, Network, Owned, Settings, ZooKeeper};
 use lock_zk::zookeeper_client::EventType;
 
 use crate::common;
@@ -27,8 +27,8 @@ fn settings() -> Settings {
     Settings { args: vec![format!("tickTime={}", TICK.as_millis())], ..Settings::default() }
 }
 
-async fn ensemble() -> Result<Arc<Ensemble>, String> {
-    blocking(|| Ensemble::start(&settings()).map(Arc::new)).await.map_err(not_run)
+async fn ensemble() -> Result<Arc<Cluster>, String> {
+    blocking(|| ZooKeeper::ensemble(&settings(), None).map(Arc::new)).await.map_err(not_run)
 }
 
 /// Returns a URL of these members alone.
@@ -37,7 +37,7 @@ fn url(members: &[&Owned]) -> String {
     format!("zk://{}?tick={}ms", hosts.join(","), TICK.as_millis())
 }
 
-async fn leader(ensemble: &Arc<Ensemble>) -> usize {
+async fn leader(ensemble: &Arc<Cluster>) -> usize {
     let ensemble = ensemble.clone();
     blocking(move || ensemble.leader().expect("one leads")).await
 }
@@ -61,7 +61,9 @@ pub(crate) fn a_follower_without_leader_costs_no_exclusion() -> Result<(), Strin
         let ensemble = blocking({
             let hosts: Vec<_> = network.hosts().to_vec();
             let _ = &hosts;
-            move || Ensemble::start_on(&network, &settings()).map(|ensemble| (network, Arc::new(ensemble)))
+            move || {
+                ZooKeeper::ensemble(&settings(), Some(&network)).map(|ensemble| (network, Arc::new(ensemble)))
+            }
         });
         let (network, ensemble) = ensemble.await.map_err(not_run)?;
         let leads = leader(&ensemble).await;
@@ -161,7 +163,7 @@ pub(crate) fn a_leader_that_stands_still_costs_no_exclusion() -> Result<(), Stri
 }
 
 /// Returns how many sessions the servers have ended because they heard nothing of them. Servers count that since 3.6.
-async fn ended_sessions(ensemble: &Ensemble) -> Result<u64, String> {
+async fn ended_sessions(ensemble: &Cluster) -> Result<u64, String> {
     let mut ended = 0;
     for member in ensemble.members() {
         let counted = common::word(&member.address(), "mntr").await;

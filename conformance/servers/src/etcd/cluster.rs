@@ -1,82 +1,37 @@
 //! A cluster of three members, which can be killed and stopped one by one.
 
-use std::io;
-
+use super::super::cluster::{self, Cluster, peers};
 use super::super::host::Network;
-use super::super::owned::Owned;
 use super::super::port::Port;
 use super::super::requirement::Absence;
 use super::super::settings::Settings;
-use super::super::together::{self, peers};
 use super::{Etcd, get, greet};
-
-/// A cluster of three members that were started here. Dropping it kills them.
-#[derive(Debug)]
-pub struct EtcdCluster {
-    members: Vec<Owned>,
-    /// The ports at which they find each other.
-    _ports: Vec<Port>,
-}
 
 /// The election timeout, in milliseconds. These members wait for each other's heartbeats. On a busy machine they must not
 /// hold elections without need.
 const ELECTION: &str = "500";
 
-impl EtcdCluster {
-    /// Starts three members, and waits until each can write.
+impl Etcd {
+    /// Starts three members, each on a host of this network if there is one, and waits until each can write.
     ///
     /// # Errors
     ///
     /// If etcd is missing or does not start.
-    pub fn start(settings: &Settings) -> Result<EtcdCluster, Absence> {
-        EtcdCluster::of(together::here(settings))
-    }
-
-    /// Does the same, with each member on a host of its own.
-    ///
-    /// # Errors
-    ///
-    /// If etcd is missing or does not start.
-    pub fn start_on(network: &Network, settings: &Settings) -> Result<EtcdCluster, Absence> {
-        EtcdCluster::of(together::on(network, settings))
-    }
-
-    fn of(members: [Settings; 3]) -> Result<EtcdCluster, Absence> {
-        let ports: io::Result<Vec<Port>> = members.iter().map(|_| Port::free()).collect();
-        let ports = ports.map_err(|e| Absence::Failure(format!("no cluster: {e}")))?;
-        let members = together::start(&Etcd, &introduced(members, &ports))?;
-        Ok(EtcdCluster { members, _ports: ports })
-    }
-
-    /// Returns the URL for clients, which names all members.
-    pub fn url(&self) -> String {
-        let hosts: Vec<String> = self.members.iter().map(Owned::address).collect();
-        format!("etcd://{}?election={ELECTION}ms", hosts.join(","))
-    }
-
-    /// Returns its members.
-    pub fn members(&self) -> &[Owned] {
-        &self.members
-    }
-
-    /// Waits until a member that answers leads, and returns which one.
-    ///
-    /// # Errors
-    ///
-    /// If there is none in time.
-    pub fn leader(&self) -> io::Result<usize> {
-        together::one(&self.members, "leader", |member| {
-            get(&member.own_url(), "/metrics").is_ok_and(|all| all.contains("\netcd_server_is_leader 1\n"))
+    pub fn cluster(settings: &Settings, network: Option<&Network>) -> Result<Cluster, Absence> {
+        let ports = cluster::ports(3)?;
+        let settings = introduced(cluster::three(settings, network), &ports);
+        let members = cluster::start(&Etcd, &settings)?;
+        let url = format!("etcd://{}?election={ELECTION}ms", cluster::addresses(&members));
+        Ok(Cluster {
+            members,
+            url,
+            leads: |member| {
+                let metrics = get(&member.own_url(), "/metrics");
+                metrics.is_ok_and(|all| all.contains("\netcd_server_is_leader 1\n"))
+            },
+            serves: |member| greet(&member.own_url()).is_ok(),
+            _ports: ports,
         })
-    }
-
-    /// Waits until every member can write again.
-    ///
-    /// # Errors
-    ///
-    /// If that takes too long.
-    pub fn become_whole(&self) -> io::Result<()> {
-        together::all(&self.members, |member| greet(&member.own_url()).is_ok())
     }
 }
 

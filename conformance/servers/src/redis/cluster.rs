@@ -3,11 +3,11 @@
 use std::io;
 use std::time::Duration;
 
+use super::super::cluster;
 use super::super::owned::Owned;
 use super::super::port::Port;
 use super::super::requirement::Absence;
 use super::super::settings::Settings;
-use super::super::together;
 use super::{Redis, connect, line};
 
 /// Six members of a cluster that were started here. Dropping it kills them.
@@ -32,8 +32,7 @@ impl RedisCluster {
     /// If Redis is missing or older than 7, or does not start, or if the members do not agree in time.
     pub fn start(settings: &Settings) -> Result<RedisCluster, Absence> {
         let failure = |e: io::Error| Absence::Failure(format!("no cluster: {e}"));
-        let buses: Vec<Port> =
-            (0..2 * PRIMARIES).map(|_| Port::free()).collect::<io::Result<_>>().map_err(failure)?;
+        let buses = cluster::ports(2 * PRIMARIES)?;
         let timeout = NODE_TIMEOUT.as_millis().to_string();
         let members: Vec<Settings> = buses
             .iter()
@@ -49,9 +48,9 @@ impl RedisCluster {
                 settings
             })
             .collect();
-        let cluster = RedisCluster { members: together::start(&Redis, &members)?, _buses: buses };
-        cluster.form().map_err(failure)?;
-        Ok(cluster)
+        let started = RedisCluster { members: cluster::start(&Redis, &members)?, _buses: buses };
+        started.form().map_err(failure)?;
+        Ok(started)
     }
 
     /// Returns the URL for clients, which names one member.
@@ -139,7 +138,7 @@ impl RedisCluster {
             self.ask::<()>(nth, &["CLUSTER", "MEET", "127.0.0.1", &port, &bus])
                 .map_err(|e| io::Error::other(format!("{}: {e}", member.address())))?;
         }
-        together::all(&self.members, |member| {
+        cluster::all(&self.members, |member| {
             info(member, "cluster_known_nodes") == Some((2 * PRIMARIES).to_string())
         })?;
         for nth in 0..PRIMARIES {
@@ -156,11 +155,11 @@ impl RedisCluster {
             let knows = |_: &Owned| {
                 self.ask::<String>(replica, &["CLUSTER", "NODES"]).is_ok_and(|nodes| nodes.contains(&primary))
             };
-            together::all(&self.members[replica..=replica], knows)?;
+            cluster::all(&self.members[replica..=replica], knows)?;
             self.ask::<()>(replica, &["CLUSTER", "REPLICATE", &primary])?;
         }
-        together::all(&self.members, |member| info(member, "cluster_state").as_deref() == Some("ok"))?;
-        together::all(&self.members[PRIMARIES..], |member| {
+        cluster::all(&self.members, |member| info(member, "cluster_state").as_deref() == Some("ok"))?;
+        cluster::all(&self.members[PRIMARIES..], |member| {
             line(&member.own_url(), "replication", "master_link_status").as_deref() == Some("up")
         })
     }

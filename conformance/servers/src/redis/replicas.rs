@@ -2,10 +2,10 @@
 
 use std::io;
 
+use super::super::cluster;
 use super::super::owned::Owned;
 use super::super::requirement::Absence;
 use super::super::settings::Settings;
-use super::super::together;
 use super::{Redis, login};
 
 /// A primary and two replicas that were started here. No program promotes a replica, unless [sentinels] watch them.
@@ -67,7 +67,7 @@ impl RedisReplicas {
     ///
     /// If there is none in time.
     pub fn primary(&self) -> io::Result<usize> {
-        together::one(&self.servers, "primary", |server| self.is_primary(server))
+        cluster::one(&self.servers, "primary", |server| self.is_primary(server))
     }
 
     fn is_primary(&self, server: &Owned) -> bool {
@@ -81,7 +81,7 @@ impl RedisReplicas {
     /// If that takes too long.
     pub fn become_whole(&self) -> io::Result<()> {
         // Which one is the primary may change meanwhile.
-        let whole = together::all(&self.servers, |server| {
+        let whole = cluster::all(&self.servers, |server| {
             let mut primaries = self.servers.iter().filter(|server| self.is_primary(server));
             let (Some(primary), None) = (primaries.next(), primaries.next()) else { return false };
             let port = primary.port();
@@ -129,7 +129,7 @@ impl RedisReplicas {
     pub fn catch_up(&self) -> io::Result<()> {
         self.become_whole()?;
         let offset = |server: &Owned| self.line(server, "master_repl_offset");
-        together::all(&self.servers, |server| {
+        cluster::all(&self.servers, |server| {
             let there = offset(server);
             there.is_some() && there == offset(&self.servers[0])
         })

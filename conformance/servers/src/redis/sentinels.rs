@@ -7,12 +7,12 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::super::catalogue::{self, Listing};
+use super::super::cluster;
 use super::super::executable::Executable;
 use super::super::owned::Owned;
 use super::super::product::{Place, Product};
 use super::super::requirement::Absence;
 use super::super::settings::Settings;
-use super::super::together;
 use super::{RedisReplicas, connect, greet, line, login, socket};
 
 /// Three sentinels that were started here. Dropping it kills them.
@@ -99,7 +99,7 @@ impl RedisSentinels {
             args: lines(port, servers.password(), own, times),
             ..Settings::default()
         });
-        let sentinels = together::start(&RedisSentinel, &settings)?;
+        let sentinels = cluster::start(&RedisSentinel, &settings)?;
         let sentinels = RedisSentinels { sentinels, password: own.password.clone() };
         sentinels.hurry();
         sentinels.become_ready().map_err(failure)?;
@@ -125,7 +125,7 @@ impl RedisSentinels {
     ///
     /// If that takes too long.
     pub fn become_ready(&self) -> io::Result<()> {
-        together::all(&self.sentinels, |sentinel| {
+        cluster::all(&self.sentinels, |sentinel| {
             let url = login(&sentinel.own_url(), self.password.as_deref());
             line(&url, "sentinel", "master0")
                 .is_some_and(|line| line.contains("status=ok") && line.contains("slaves=2,sentinels=3"))

@@ -1,75 +1,31 @@
 //! An ensemble of three servers, which can be killed and stopped one by one.
 
-use std::io;
-
+use super::super::cluster::{self, Cluster, peers};
 use super::super::host::Network;
 use super::super::owned::Owned;
 use super::super::port::Port;
 use super::super::requirement::Absence;
 use super::super::settings::Settings;
-use super::super::together::{self, peers};
 use super::{TICK, ZooKeeper, ask};
 
-/// An ensemble of three servers that were started here. Dropping it kills them.
-#[derive(Debug)]
-pub struct Ensemble {
-    members: Vec<Owned>,
-    /// The ports at which they find each other.
-    _ports: Vec<Port>,
-}
-
-impl Ensemble {
-    /// Starts three servers, and waits until each serves.
+impl ZooKeeper {
+    /// Starts three servers, each on a host of this network if there is one, and waits until each serves.
     ///
     /// # Errors
     ///
     /// If ZooKeeper is missing or does not start.
-    pub fn start(settings: &Settings) -> Result<Ensemble, Absence> {
-        Ensemble::of(together::here(settings))
-    }
-
-    /// Does the same, with each server on a host of its own.
-    ///
-    /// # Errors
-    ///
-    /// If ZooKeeper is missing or does not start.
-    pub fn start_on(network: &Network, settings: &Settings) -> Result<Ensemble, Absence> {
-        Ensemble::of(together::on(network, settings))
-    }
-
-    fn of(members: [Settings; 3]) -> Result<Ensemble, Absence> {
-        let ports: io::Result<Vec<Port>> = (0..2 * members.len()).map(|_| Port::free()).collect();
-        let ports = ports.map_err(|e| Absence::Failure(format!("no ensemble: {e}")))?;
-        let members = together::start(&ZooKeeper, &introduced(members, &ports))?;
-        Ok(Ensemble { members, _ports: ports })
-    }
-
-    /// Returns the URL for clients, which names all members.
-    pub fn url(&self) -> String {
-        format!("zk://{}?{TICK}", self.members.iter().map(Owned::address).collect::<Vec<_>>().join(","))
-    }
-
-    /// Returns its members.
-    pub fn members(&self) -> &[Owned] {
-        &self.members
-    }
-
-    /// Waits until a member leads, and returns which one.
-    ///
-    /// # Errors
-    ///
-    /// If none leads in time.
-    pub fn leader(&self) -> io::Result<usize> {
-        together::one(&self.members, "leader", |member| mode(member).is_some_and(|mode| mode == "leader"))
-    }
-
-    /// Waits until every member leads or follows again.
-    ///
-    /// # Errors
-    ///
-    /// If that takes too long.
-    pub fn become_whole(&self) -> io::Result<()> {
-        together::all(&self.members, |member| mode(member).is_some())
+    pub fn ensemble(settings: &Settings, network: Option<&Network>) -> Result<Cluster, Absence> {
+        let ports = cluster::ports(2 * 3)?;
+        let settings = introduced(cluster::three(settings, network), &ports);
+        let members = cluster::start(&ZooKeeper, &settings)?;
+        let url = format!("zk://{}?{TICK}", cluster::addresses(&members));
+        Ok(Cluster {
+            members,
+            url,
+            leads: |member| mode(member).is_some_and(|mode| mode == "leader"),
+            serves: |member| mode(member).is_some(),
+            _ports: ports,
+        })
     }
 }
 

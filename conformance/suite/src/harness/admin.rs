@@ -13,21 +13,11 @@ pub trait Forget: fmt::Debug + Send + Sync {
     async fn forget(&self, name: &Name);
 }
 
-impl dyn Forget {
-    /// What a harness without this ability cannot do.
-    pub const WHAT: &'static str = "make the server forget a holder";
-}
-
 /// What arrives at the server can be counted.
 #[async_trait]
 pub trait Count: fmt::Debug + Send + Sync {
     /// Returns what the server has counted so far.
     async fn counters(&self) -> Counters;
-}
-
-impl dyn Count {
-    /// What a harness without this ability cannot do.
-    pub const WHAT: &'static str = "count the server's requests and writes";
 }
 
 /// What a server has counted.
@@ -47,11 +37,6 @@ pub trait Residue: fmt::Debug + Send + Sync {
     async fn residue(&self) -> u64;
 }
 
-impl dyn Residue {
-    /// What a harness without this ability cannot do.
-    pub const WHAT: &'static str = "count what is left on the server";
-}
-
 /// What the server keeps can be made older.
 #[async_trait]
 pub trait Age: fmt::Debug + Send + Sync {
@@ -64,11 +49,6 @@ pub trait Age: fmt::Debug + Send + Sync {
     async fn age(&self, by: Duration);
 }
 
-impl dyn Age {
-    /// What a harness without this ability cannot do.
-    pub const WHAT: &'static str = "make what the server keeps older";
-}
-
 /// Every connection can be cut.
 #[async_trait]
 pub trait Interrupt: fmt::Debug + Send + Sync {
@@ -77,22 +57,12 @@ pub trait Interrupt: fmt::Debug + Send + Sync {
     async fn interrupt(&self);
 }
 
-impl dyn Interrupt {
-    /// What a harness without this ability cannot do.
-    pub const WHAT: &'static str = "cut every connection";
-}
-
 /// Names can be kept busy at the server.
 #[async_trait]
 pub trait KeepBusy: fmt::Debug + Send + Sync {
     /// Keeps what the server has of each of these names from all other writers, as the open transaction of another program
     /// would. Each name was held before.
     async fn keep_busy(&self, names: &[Name]) -> Box<dyn Busy>;
-}
-
-impl dyn KeepBusy {
-    /// What a harness without this ability cannot do.
-    pub const WHAT: &'static str = "keep a name busy at the server";
 }
 
 /// Names that are busy at the server, until this is ended or dropped.

@@ -28,11 +28,6 @@ pub trait ThroughProxy: fmt::Debug + Send + Sync {
     }
 }
 
-impl dyn ThroughProxy {
-    /// What a harness without this ability cannot do.
-    pub const WHAT: &'static str = "reach the server through a proxy";
-}
-
 impl<'a> dyn ThroughProxy + 'a {
     /// Starts a proxy between the case's own clients and the server.
     pub(crate) async fn proxy(&self) -> Proxy {

@@ -15,21 +15,11 @@ pub trait OwnServers: fmt::Debug + Send + Sync {
     async fn start(&self) -> Box<dyn OwnServer>;
 }
 
-impl dyn OwnServers {
-    /// What a harness without this ability cannot do.
-    pub const WHAT: &'static str = "start a server of a case's own";
-}
-
 /// Servers can be started whose clock, the one that ends leases, can be set.
 #[async_trait]
 pub trait ServerClocks: fmt::Debug + Send + Sync {
     /// Starts such a server, which belongs to one case.
     async fn start(&self) -> Box<dyn ClockedServer>;
-}
-
-impl dyn ServerClocks {
-    /// What a harness without this ability cannot do.
-    pub const WHAT: &'static str = "set the clock by which the server ends leases";
 }
 
 /// A server that belongs to one case, which may stop, kill and restart it.

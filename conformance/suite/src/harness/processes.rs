@@ -14,11 +14,6 @@ pub trait Processes: fmt::Debug + Send + Sync {
     fn start(&self, variable: (&'static str, String)) -> io::Result<Box<dyn ChildProcess>>;
 }
 
-impl dyn Processes {
-    /// What a harness without this ability cannot do.
-    pub const WHAT: &'static str = "reach the server from another process";
-}
-
 /// The program `lock` can be run on the server.
 pub trait LockProgram: fmt::Debug + Send + Sync {
     /// Returns the URL at which the program finds the server that all cases share.
@@ -30,11 +25,6 @@ pub trait LockProgram: fmt::Debug + Send + Sync {
     ///
     /// If the process can't be started.
     fn run(&self, command: &Command<'_>) -> io::Result<Box<dyn ChildProcess>>;
-}
-
-impl dyn LockProgram {
-    /// What a harness without this ability cannot do.
-    pub const WHAT: &'static str = "run the program lock";
 }
 
 /// The arguments of `lock run`.

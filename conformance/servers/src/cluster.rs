@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::host::Network;
 use super::owned::Owned;
+use super::port::Port;
 use super::product::Product;
 use super::requirement::Absence;
 use super::settings::Settings;
@@ -14,14 +15,64 @@ use super::settings::Settings;
 /// How long a cluster may take to agree.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Returns the settings for three servers on this host.
-pub(super) fn here(settings: &Settings) -> [Settings; 3] {
-    std::array::from_fn(|_| settings.clone())
+/// Three servers of one product that were started here: a cluster, an ensemble, a replica set. Dropping it kills them.
+#[derive(Debug)]
+pub struct Cluster {
+    pub(super) members: Vec<Owned>,
+    pub(super) url: String,
+    /// Whether a member says that it leads.
+    pub(super) leads: fn(&Owned) -> bool,
+    /// Whether a member says that it leads or follows.
+    pub(super) serves: fn(&Owned) -> bool,
+    /// The ports at which they find each other.
+    pub(super) _ports: Vec<Port>,
 }
 
-/// Returns the settings for three servers, each on a host of its own.
-pub(super) fn on(network: &Network, settings: &Settings) -> [Settings; 3] {
-    std::array::from_fn(|n| Settings { host: Some(network.hosts()[n].clone()), ..settings.clone() })
+impl Cluster {
+    /// Returns the URL for clients, which names all members.
+    pub fn url(&self) -> String {
+        self.url.clone()
+    }
+
+    /// Returns its members.
+    pub fn members(&self) -> &[Owned] {
+        &self.members
+    }
+
+    /// Waits until exactly one member that runs leads, and returns which one.
+    ///
+    /// # Errors
+    ///
+    /// If there is none in time.
+    pub fn leader(&self) -> io::Result<usize> {
+        one(&self.members, "leader", self.leads)
+    }
+
+    /// Waits until every member serves again. Until then, the loss of one more member may be one too many.
+    ///
+    /// # Errors
+    ///
+    /// If that takes too long.
+    pub fn become_whole(&self) -> io::Result<()> {
+        all(&self.members, self.serves)
+    }
+}
+
+/// Returns the settings for three servers: each on a host of its own, if there is such a network, otherwise here.
+pub(super) fn three(settings: &Settings, network: Option<&Network>) -> [Settings; 3] {
+    let host = |n: usize| network.map(|network| network.hosts()[n].clone());
+    std::array::from_fn(|n| Settings { host: host(n), ..settings.clone() })
+}
+
+/// Returns free ports at which members will find each other.
+pub(super) fn ports(count: usize) -> Result<Vec<Port>, Absence> {
+    let ports: io::Result<_> = (0..count).map(|_| Port::free()).collect();
+    ports.map_err(|e| Absence::Failure(format!("no cluster: {e}")))
+}
+
+/// Returns where clients find the members, separated by commas.
+pub(super) fn addresses(members: &[Owned]) -> String {
+    members.iter().map(Owned::address).collect::<Vec<_>>().join(",")
 }
 
 /// Returns the address at which the others find a server with these settings.
