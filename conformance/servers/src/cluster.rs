@@ -12,7 +12,7 @@ use super::product::Product;
 use super::requirement::Absence;
 use super::settings::Settings;
 
-/// How long a cluster may take to agree.
+/// A cluster has this long to agree.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Three servers of one product that were started here: a cluster, an ensemble, a replica set. Dropping it kills them.
@@ -20,9 +20,9 @@ const LIMIT: Duration = Duration::from_secs(30);
 pub struct Cluster {
     pub(super) members: Vec<Owned>,
     pub(super) url: String,
-    /// Whether a member says that it leads.
+    /// Returns true of a member that says it leads.
     pub(super) leads: fn(&Owned) -> bool,
-    /// Whether a member says that it leads or follows.
+    /// Returns true of a member that says it leads or follows.
     pub(super) serves: fn(&Owned) -> bool,
     /// The ports at which they find each other.
     pub(super) _ports: Vec<Port>,

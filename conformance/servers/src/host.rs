@@ -18,7 +18,7 @@ use super::process::Process;
 use super::requirement::{Absence, Requirement};
 use super::user::is_root;
 
-/// How long a process may take to enter its namespace.
+/// A process has this long to enter its namespace.
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// Hosts that are connected with one another, and with this one.

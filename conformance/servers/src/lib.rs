@@ -60,8 +60,9 @@ mod process;
 #[cfg(unix)]
 mod process_tree;
 #[cfg(not(unix))]
-#[path = "process_tree_elsewhere.rs"]
-mod process_tree;
+mod process_tree {
+    pub(super) use super::process::Process as ProcessTree;
+}
 mod product;
 mod redis;
 mod requirement;

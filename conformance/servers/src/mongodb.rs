@@ -29,9 +29,9 @@ pub struct StandaloneMongoDb;
 
 /// The replica set's name.
 const SET: &str = "locks";
-/// How long an election may take. The members have to notice first that the old primary is missing.
+/// An election may take this long. The members have to notice first that the old primary is missing.
 const ELECTION: Duration = Duration::from_secs(30);
-/// How long a server may take for an answer.
+/// A server has this long for an answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Product for MongoDb {

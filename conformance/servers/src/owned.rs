@@ -21,7 +21,7 @@ use super::product::{Place, Product};
 use super::requirement::{Absence, NoServer, Requirement};
 use super::settings::{Clock, Persistence, Settings};
 
-/// How long a server may take to start, and to end when it is asked to.
+/// A server has this long to start, and to end when it is asked to.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// Servers may tell the time in milliseconds.
@@ -194,7 +194,7 @@ impl Owned {
     /// If it is down, or does not end in time.
     pub fn stop(&self) -> io::Result<()> {
         let process = self.process().take().ok_or_else(is_down)?;
-        process.stop(LIMIT).map(drop)
+        process.terminate(LIMIT).map(drop)
     }
 
     /// Starts it again on the same port with the same settings, and waits until it answers. Kills it first if it runs.

@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::child_processes::{self, State};
 use super::process::Process;
 
-/// How long signals may take to have an effect.
+/// Signals have this long to have an effect.
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// A server's process and its children. Dropping it kills all of them.
@@ -44,7 +44,7 @@ impl ProcessTree {
     }
 
     /// Asks the server to end (SIGTERM), and waits for that for at most `limit`.
-    pub(super) fn stop(&self, limit: Duration) -> io::Result<Ended> {
+    pub(super) fn terminate(&self, limit: Duration) -> io::Result<Ended> {
         self.parent.terminate(limit)
     }
 

@@ -1,4 +1,4 @@
-//! What a backend provides to be tested: a way to open clients, and what else it is able to do.
+//! A backend provides this to be tested: a way to open clients, and what else it is able to do.
 //!
 //! Each ability is a trait of its own. A case names the abilities that it needs in the parameters of its function. It
 //! is *not run* if the harness has not all of them.
@@ -29,7 +29,7 @@ pub use registers::forget_in;
 /// The shortest ttl for a server that answers within about a millisecond.
 pub const SHORTEST_TTL: Duration = Duration::from_millis(400);
 
-/// What a harness is able to do, or the reason why it is not.
+/// An ability of a harness, or the reason why it has none.
 pub type Ability<T> = Result<Arc<T>, Missing>;
 
 /// A backend under test. Only `name` and `open` are required. A case that needs an ability is *not run* where that is
@@ -50,7 +50,7 @@ pub trait Harness: fmt::Debug + Send + Sync + 'static {
         SHORTEST_TTL
     }
 
-    /// By how much a holder's age, as the server's answers show it, may be too short.
+    /// Returns by how much a holder's age, as the server's answers show it, may be too short.
     fn age_too_short_by(&self) -> Duration {
         Duration::ZERO
     }
@@ -212,7 +212,7 @@ impl From<String> for Missing {
     }
 }
 
-/// What a case can take besides its setting: an ability, or a fact about the server.
+/// A case can take it besides its setting: an ability, or a fact about the server.
 pub(crate) trait Needed: Sized {
     /// Returns it, as this harness has it.
     fn of(harness: &Arc<dyn Harness>) -> Result<Self, Missing>;

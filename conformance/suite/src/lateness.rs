@@ -1,4 +1,4 @@
-//! What becomes of a test that was late, and nothing else, or that was void.
+//! A test that was late, and nothing else, or that was void, is judged here.
 //!
 //! Other tests, and other programs, may have kept the machine from being in time. So a test that was late is run again,
 //! up to three times and with the machine to itself, and passes if it is in time in two of these runs. A test that was
@@ -10,7 +10,7 @@ use std::sync::{PoisonError, RwLock};
 use crate::failure::Failure;
 use crate::record;
 
-/// Whether a test can share the machine.
+/// A test shares the machine with others, or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Load {
     Light,
@@ -20,7 +20,7 @@ pub(crate) enum Load {
     Heavy,
 }
 
-/// How often a test that was late has to be in time afterwards.
+/// A test that was late has to be in time so often afterwards.
 const IN_TIME: u32 = 2;
 /// A test that is late so often, its first run included, has failed.
 const LATE: u32 = 3;

@@ -10,7 +10,7 @@ pub(crate) use answers::{assert_answered, assert_lost_for};
 
 use crate::failure::Failure;
 
-/// What has not come this long after its time is not late: it is lost.
+/// An answer that has not come this long after its time is not late: it is lost.
 const LOST: Duration = Duration::from_secs(5);
 
 /// Fails a test because of time alone, if something was not in time.

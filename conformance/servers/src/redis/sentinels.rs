@@ -22,12 +22,12 @@ pub struct RedisSentinels {
     password: Option<String>,
 }
 
-/// How sentinels are started.
+/// Settings of sentinels.
 #[derive(Clone, Debug)]
 pub struct SentinelSettings {
     /// For how long a primary may be silent before two of the sentinels, which is a majority, take it for dead.
     pub down_after: Duration,
-    /// What they want of clients, and of each other.
+    /// The password that they want of clients, and of each other.
     pub password: Option<String>,
 }
 

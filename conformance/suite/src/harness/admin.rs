@@ -1,4 +1,4 @@
-//! What an administrator of the server can do and see.
+//! An administrator of the server can do and see this.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,14 +13,14 @@ pub trait Forget: fmt::Debug + Send + Sync {
     async fn forget(&self, name: &Name);
 }
 
-/// What arrives at the server can be counted.
+/// The server's requests and writes can be counted.
 #[async_trait]
 pub trait Count: fmt::Debug + Send + Sync {
     /// Returns what the server has counted so far.
     async fn counters(&self) -> Counters;
 }
 
-/// What a server has counted.
+/// The requests and writes that a server has counted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counters {
     /// Requests of any kind.
@@ -29,7 +29,7 @@ pub struct Counters {
     pub writes: u64,
 }
 
-/// What locks leave on the server can be counted.
+/// Locks leave things on the server that can be counted.
 #[async_trait]
 pub trait Residue: fmt::Debug + Send + Sync {
     /// Returns how many things of any kind locks have left on the server, except for tokens: keys, rows, waiters,
@@ -37,7 +37,7 @@ pub trait Residue: fmt::Debug + Send + Sync {
     async fn residue(&self) -> u64;
 }
 
-/// What the server keeps can be made older.
+/// The server's records can be made older.
 #[async_trait]
 pub trait Age: fmt::Debug + Send + Sync {
     /// Returns how many things of any kind locks have left on the server, tokens included: those of

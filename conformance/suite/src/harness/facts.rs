@@ -1,7 +1,7 @@
-//! What is true of a server, for cases that could show nothing elsewhere. The harness says it by returning a value of
+//! Facts about a server, for cases that could show nothing elsewhere. The harness says it by returning a value of
 //! the type.
 
-/// What one connection has sent asks the same of the server when another connection sends it again.
+/// Bytes that one connection has sent ask the same of the server when another connection sends it again.
 #[derive(Clone, Copy, Debug)]
 pub struct Replays;
 

@@ -70,7 +70,7 @@ pub enum Step {
     Back(Duration),
 }
 
-/// What a restarted server remembers.
+/// The data that a restarted server remembers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Data {
     /// Everything that it acknowledged.

@@ -36,15 +36,15 @@ pub struct Command<'a> {
     pub name: &'a str,
     /// The ttl of the lease.
     pub ttl: Duration,
-    /// Whether it waits for the lock.
+    /// The wait for the lock.
     pub wait: Wait,
-    /// What runs under the lock: a program and its arguments.
+    /// The program that runs under the lock, and its arguments.
     pub run: &'a [&'a str],
     /// The time zone of the process, as POSIX writes the value of `TZ` (`<+14>-14`), if it isn't this process's.
     pub time_zone: Option<&'a str>,
 }
 
-/// Whether a holder waits for its lock.
+/// A holder waits for its lock this long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// As long as it takes.
@@ -103,7 +103,7 @@ pub trait ChildProcess: fmt::Debug + Send {
 /// The result of a process that has ended.
 #[derive(Clone, Debug)]
 pub struct Finished {
-    /// How it ended. `lock run` ends with 75 if the lock was not acquired, with 74 if it was lost, otherwise as its
+    /// Its end. `lock run` ends with 75 if the lock was not acquired, with 74 if it was lost, otherwise as its
     /// command did.
     pub ended: Ended,
     /// The lines of its standard output that had not been read.
@@ -112,7 +112,7 @@ pub struct Finished {
     pub stderr: String,
 }
 
-/// How a process ended.
+/// The end of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// By itself, with this status.

@@ -1,32 +1,32 @@
-//! What the documents of a backend promise of its servers.
+//! The documents of a backend promise this of its servers.
 
 use std::time::Duration;
 
 use lock_core::Info;
 use lock_core::driver::{Fair, Fencing, Lease};
 
-/// What the documents of a backend promise of its servers, whatever their settings are.
+/// The promises that the documents of a backend make of its servers, whatever their settings are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Promise {
-    /// What a lease belongs to.
+    /// The owner of a lease.
     pub lease: Lease,
     /// In which order waiters are served.
     pub fair: Fair,
-    /// How far tokens can be relied on to rise.
+    /// The assumptions under which tokens rise.
     pub rises: Rises,
-    /// Whether the server says which it is.
+    /// The server says which it is, or need not.
     pub identity: Identity,
 }
 
 impl Promise {
-    /// Whether what a server says of itself agrees with it. Its identity is not compared, since a client may be open
+    /// Returns whether what a server says of itself agrees with it. Its identity is not compared, since a client may be open
     /// before it has learned that.
     pub(crate) fn is_kept_by(&self, info: &Info) -> bool {
         (self.lease, self.fair) == (info.lease, info.fair) && self.rises.is_kept_by(&info.fencing)
     }
 }
 
-/// Whether a server says which it is, in [`Info::identity`].
+/// A server says which it is in [`Info::identity`], or need not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Identity {
     /// It does, at the latest when a client has met all servers that it is made of.
@@ -35,19 +35,19 @@ pub enum Identity {
     NotPromised,
 }
 
-/// How far tokens can be relied on to rise: the assumptions of [`Fencing`], without its words for people.
+/// The assumptions of [`Fencing`] under which tokens rise, without its words for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rises {
     /// As [`Fencing::Always`].
     Always,
     /// As [`Fencing::WhileDataIsKept`].
     WhileDataIsKept {
-        /// How far the clock may be set back at least.
+        /// The clock may be set back by this much at least.
         clock_step: Duration,
     },
     /// As [`Fencing::WhileAMajorityKeepsItsData`].
     WhileAMajorityKeepsItsData {
-        /// How far the clocks may be set back at least.
+        /// The clocks may be set back by this much at least.
         clock_step: Duration,
     },
     /// As [`Fencing::UntilAMajorityLosesItsData`].

@@ -1,11 +1,11 @@
-//! What an administrator can do on a server that only compares and sets, by the backend's own [`Registers`].
+//! An administrator can do this on a server that only compares and sets, by the backend's own [`Registers`].
 
 use std::time::Duration;
 
 use lock_core::toolkit::{Call, Registers, Replaced, Row};
 use lock_core::{Clock, Name};
 
-/// How long all of it may take.
+/// All of it may take this long.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Makes the server forget the holder of `name`, as [`Forget`](super::Forget) has to.
