@@ -15,7 +15,7 @@ use super::timeline::{Machine, Micros, Timeline};
 /// The core allows for 1 % of drift between two clocks: half of it for each. In millionths.
 const WORST_RATE: u64 = 5_000;
 const MILLION: u64 = 1_000_000;
-/// How far apart clocks are that agree, in microseconds: as far as NTP leaves them in one network.
+/// The largest distance between clocks that agree, in microseconds: as far as NTP leaves them apart in one network.
 const AGREE: u64 = 5_000;
 
 /// Returns the time that passes while a clock that is 0.5 % too slow counts `micros`, rounded up.
@@ -28,12 +28,12 @@ pub(super) fn at_least(micros: Micros) -> Micros {
     (micros - micros / 190).saturating_sub(10)
 }
 
-/// How a clock relates to simulated time.
+/// A clock's relation to simulated time.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
-    /// What the clock says when the history begins, in microseconds.
+    /// The clock's time when the history begins, in microseconds.
     offset: u64,
-    /// How many microseconds the clock counts in a second of simulated time.
+    /// The microseconds that the clock counts in a second of simulated time.
     rate: u64,
 }
 

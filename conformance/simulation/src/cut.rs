@@ -1,4 +1,4 @@
-//! What faults made servers end early: whose lease it was, and until when its holder may still rely on it.
+//! The leases that faults made servers end early: the holder of each, and until when it may still rely on it.
 //!
 //! With several servers, an early end on one of them matters only to a holder that needs this server: one that has no
 //! majority among the servers that were not touched.
@@ -11,18 +11,18 @@ use super::ids::{CallId, LockId};
 use super::setting::LONGEST_TTL;
 use super::timeline::{Micros, micros};
 
-/// What servers have ended early, or may end early.
+/// The parts of holds that servers have ended early, or may end early.
 #[derive(Debug, Default)]
 pub(super) struct Cuts {
     cut: Vec<Claimed>,
-    /// What servers have forgotten. Such a server must not grant the lock to another client for as long as the lease
-    /// would have lasted.
+    /// The parts that servers have forgotten. Such a server must not grant the lock to another client for as long as
+    /// the lease would have lasted.
     forgotten: Vec<Claimed>,
     /// Calls whose early end is in the log as `Shortened`, and not yet as `Restored`.
     shortened: BTreeSet<CallId>,
 }
 
-/// What a server had granted to a call, and until when its holder may rely on that.
+/// The part that a server had granted to a call, and the time until which its holder may rely on that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Claimed {
     lock: LockId,
@@ -33,7 +33,7 @@ pub(super) struct Claimed {
     pub(super) until: Micros,
 }
 
-/// What changes for a hold.
+/// A change for a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     /// It may end early from now on.
@@ -43,8 +43,8 @@ pub(super) enum Change {
 }
 
 impl Claimed {
-    /// What is claimed of this part. A holder relies on its lease for no longer than the longest ttl, however much the
-    /// server has left.
+    /// Returns the claim to this part. A holder relies on its lease for no longer than the longest ttl, however much
+    /// the server has left.
     pub(super) fn new(lock: LockId, Part { place, call, grant, token, left }: Part, now: Micros) -> Claimed {
         let until = now + at_most(micros(left.min(LONGEST_TTL)));
         Claimed { lock, place, call, grant, token, until }

@@ -1,4 +1,4 @@
-//! What the simulation needs to know of each family of servers.
+//! The families of servers, as far as the simulation needs to know them.
 
 mod lease;
 mod queue;
@@ -27,7 +27,7 @@ pub(super) struct Holder {
     pub(super) token: u64,
 }
 
-/// What one server has granted to a call that holds a lock, or may be about to hold it.
+/// The part that one server has granted to a call that holds a lock, or may be about to hold it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part {
     /// Which server.
@@ -37,11 +37,11 @@ pub(super) struct Part {
     pub(super) grant: u64,
     /// The highest token that the call may have been granted with it.
     pub(super) token: u64,
-    /// How much of its lease is left, by that server's clock.
+    /// The rest of its lease, by that server's clock.
     pub(super) left: Duration,
 }
 
-/// What a request does, as far as the checker needs to know.
+/// The action of a request, as far as the checker needs to know it.
 #[derive(Clone, Debug)]
 pub(super) enum RequestKind {
     /// An attempt by this owner, which belongs to this call, in this session.
@@ -64,10 +64,10 @@ pub(super) enum RequestKind {
 
 /// A server that can be simulated.
 pub(super) trait Family: Server + Sized {
-    /// Whether it promises anything if its clock is set.
+    /// True if it promises anything when its clock is set.
     const STEPS: bool;
 
-    /// Whether waiters have places at the server.
+    /// True if waiters have places at the server.
     const KEEPS_PLACES: bool = false;
 
     /// Returns how many servers a history has. Each has its own clock.
@@ -75,7 +75,7 @@ pub(super) trait Family: Server + Sized {
         1
     }
 
-    /// Whether a server that has lost its data may grant locks that others hold.
+    /// True if a server that has lost its data may grant locks that others hold.
     const FORGETTING_ENDS_LEASES: bool = true;
 
     /// Creates the servers, which begin now, each by its own clock.
@@ -146,8 +146,8 @@ pub(super) trait Family: Server + Sized {
         false
     }
 
-    /// Whether a release is of what a majority of several servers has, and not of an earlier try, of which one of them
-    /// has come by late.
+    /// Returns whether a release is of what a majority of several servers has, and not of an earlier try, of which one
+    /// of them has come by late.
     fn is_of_the_hold(&self, _now: &[ServerTime], _request: &Self::Request) -> bool {
         true
     }

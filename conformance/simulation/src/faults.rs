@@ -9,7 +9,7 @@ use super::timeline::Micros;
 /// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// What goes wrong.
+    /// The kind of the fault.
     pub kind: Kind,
     /// When it begins, in microseconds.
     pub begins: u64,
@@ -53,7 +53,7 @@ pub enum Kind {
     Wipe(usize, Loss),
 }
 
-/// What a server forgets.
+/// A server's loss of its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// The server restarts without its data.
@@ -64,7 +64,7 @@ pub enum Loss {
     Flushed,
 }
 
-/// What a server that may have forgotten locks does.
+/// The behavior of a server that may have forgotten locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Guard {
     /// It grants nothing until every lease that it may have forgotten has ended.
@@ -73,7 +73,7 @@ pub(super) enum Guard {
     None,
 }
 
-/// What may go wrong with the servers in a history. Faults that end leases early are judged separately, lock by lock.
+/// The trouble that servers may have in a history. Faults that end leases early are judged separately, lock by lock.
 /// Tokens are promised to rise across a loss of the data, or across a clock that is set back, but not across both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FaultProfile {

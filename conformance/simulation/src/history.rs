@@ -31,9 +31,9 @@ use super::timeline::{Machine, Timeline};
 use super::wakes::LeaseHiding;
 use super::world::World;
 
-/// How many callers each process has. Those that want the same lock queue at the process's local queue.
+/// The number of callers of each process. Those that want the same lock queue at the process's local queue.
 const CALLERS: usize = 2;
-/// How many sections each caller runs.
+/// The number of sections that each caller runs.
 const SECTIONS: usize = 5;
 /// The time limit of a client's shutdown, on a network that works.
 const SHUTDOWN: Duration = Duration::from_secs(30);
@@ -66,7 +66,7 @@ pub fn play(family: FamilyName, seed: u64) -> History {
     play_by(family, seed, Script::Chance)
 }
 
-/// What decides which faults a history has.
+/// The script of a history, which decides which faults the history has.
 #[derive(Clone, Copy)]
 pub(super) enum Script {
     /// The seed decides which faults there are, and when.
@@ -132,7 +132,7 @@ fn ends_with_its_runtime<S: Family>(stage: &Stage<S>, runtime: Runtime) -> Vec<E
     told
 }
 
-/// How a history ended.
+/// The end of a history.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Done,
@@ -140,7 +140,7 @@ enum End {
     Stuck,
 }
 
-/// How many of a thousand histories rely on pushes alone to wake waiters.
+/// The number of histories in a thousand that rely on pushes alone to wake waiters.
 const BY_PUSHES: u64 = 150;
 
 /// Draws what wakes waiters. It uses dice of its own, so that the seed's other draws stay the same.
@@ -175,7 +175,7 @@ struct Stage<S: Family> {
     dice: RefCell<Dice>,
 }
 
-/// How many sections each caller of a process has left.
+/// The number of sections that each caller of a process has left.
 type Left = [Rc<Cell<usize>>; CALLERS];
 
 impl<S: Family> Stage<S> {

@@ -19,7 +19,7 @@ use super::timeline::{Micros, Timeline};
 pub struct Entry {
     /// When it happened, in microseconds of simulated time, which no machine can read.
     pub at: u64,
-    /// What happened.
+    /// The event.
     pub what: What,
 }
 
@@ -38,7 +38,7 @@ pub enum What {
         lock: LockId,
         /// The terms.
         terms: Terms,
-        /// How long the call waits for the lock.
+        /// The longest time that the call waits for the lock.
         waits: Wait,
     },
     /// A call has its guard.
@@ -47,7 +47,7 @@ pub enum What {
         call: CallId,
         /// The guard's token.
         token: u64,
-        /// Whether its lease had already ended.
+        /// True if its lease had already ended.
         late: bool,
     },
     /// A call gets no guard.
@@ -61,7 +61,7 @@ pub enum What {
     Held {
         /// Which call.
         call: CallId,
-        /// How long the guard is certain to be held, by its client's clock, in microseconds.
+        /// The time for which the guard is certain to be held, by its client's clock, in microseconds.
         left: u64,
     },
     /// A holder asks for a renewal.
@@ -80,19 +80,19 @@ pub enum What {
         call: CallId,
         /// The cause, if the holder was told one.
         cause: Option<LossReason>,
-        /// How long after the guard's own deadline, in microseconds, not counting the time in which its machine stood
+        /// The time since the guard's own deadline, in microseconds, not counting the time in which its machine stood
         /// still.
         late: u64,
-        /// How long before that deadline, in microseconds.
+        /// The time until that deadline, in microseconds.
         left: u64,
     },
     /// A holder gives up its guard.
     LetGo {
         /// Which call.
         call: CallId,
-        /// How.
+        /// The way in which the holder gives it up.
         parting: Parting,
-        /// How long the guard was certain to be held then, by its client's clock, in microseconds.
+        /// The time for which the guard was certain to be held then, by its client's clock, in microseconds.
         left: u64,
     },
     /// A release is answered.
@@ -113,7 +113,7 @@ pub enum What {
         call: CallId,
         /// The token of the write.
         token: u64,
-        /// Whether the resource took it.
+        /// True if the resource took it.
         accepted: bool,
     },
     /// A process has a lock, as far as it knows.
@@ -189,7 +189,7 @@ pub enum What {
         client: usize,
         /// Which server.
         server: usize,
-        /// What happened to it.
+        /// Its fate.
         fate: Fate,
     },
     /// A release arrives at the server.
@@ -223,10 +223,10 @@ pub enum What {
     ShutDown {
         /// Which client.
         client: usize,
-        /// How many claims were left when the time limit was over.
+        /// The number of claims that were left when the time limit was over.
         left: usize,
     },
-    /// What is left on the servers when all clients are shut down and the last lease is over.
+    /// The calls that are left on the servers when all clients are shut down and the last lease is over.
     Remains {
         /// Which lock.
         lock: LockId,

@@ -17,7 +17,7 @@ pub(super) struct Plan {
     pub(super) lock: LockId,
     pub(super) terms: Terms,
     pub(super) operation: Operation,
-    /// How long it waits for the lock.
+    /// The longest time that it waits for the lock.
     pub(super) wait: Option<Duration>,
     /// After how long the caller goes away without waiting for the answer.
     pub(super) leaves_after: Option<Duration>,
@@ -26,7 +26,7 @@ pub(super) struct Plan {
     /// The fault that hits the caller as soon as it has the lock.
     pub(super) fault_at_grant: Option<FaultAtGrant>,
     pub(super) parting: Parting,
-    /// Whether the caller goes on writing after it was told that the lock is lost.
+    /// True if the caller goes on writing after it was told that the lock is lost.
     pub(super) ignores_loss: bool,
 }
 
@@ -56,7 +56,7 @@ pub(super) enum FaultAtGrant {
     LeaseEnd,
 }
 
-/// How callers behave.
+/// The behavior of callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Behavior {
     /// They do everything that the library allows, and faults hit them right after a grant.

@@ -8,27 +8,27 @@ use super::history::{History, play};
 use super::rules::FamilyName;
 use super::tally::{Occurrence, Tally};
 
-/// How many violations of a history are printed.
+/// The largest number of violations of a history that are printed.
 const SHOWN: usize = 5;
 
 /// The summary of a number of histories.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// How many histories there were.
+    /// The number of histories.
     pub histories: u64,
     /// The families that were played.
     families: Vec<FamilyName>,
     /// Calls that were granted a lock.
     pub grants: u64,
-    /// How often each invariant could have been broken, in the order of [`Invariant::ALL`].
+    /// The number of times that each invariant could have been broken, in the order of [`Invariant::ALL`].
     pub opportunities: [u64; Invariant::ALL.len()],
-    /// How often each was broken, in the same order.
+    /// The number of times that each was broken, in the same order.
     pub violations: [u64; Invariant::ALL.len()],
-    /// How often each seemed broken and was excused, in the same order.
+    /// The number of times that each seemed broken and was excused, in the same order.
     pub excused: [u64; Invariant::ALL.len()],
-    /// How much simulated time passed.
+    /// The simulated time that passed.
     pub simulated: Duration,
-    /// How often each occurrence happened.
+    /// The number of times that each occurrence happened.
     pub tally: Tally,
     /// The first history in which a promise was broken.
     pub broken: Option<History>,
@@ -152,7 +152,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// What was broken, the log around it, and how to see it again.
+/// The broken promises, the log around them, and the command that shows them again.
 impl fmt::Display for History {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "seed {}, {} family", self.seed, self.family)?;

@@ -7,9 +7,9 @@ use std::fmt;
 pub struct Rules {
     /// The kind of servers.
     pub family: FamilyName,
-    /// How many servers there are.
+    /// The number of servers.
     pub servers: usize,
-    /// What wakes waiters.
+    /// The events that wake waiters.
     pub wakes: WakesBy,
 }
 
@@ -26,7 +26,7 @@ pub enum FamilyName {
     Register,
 }
 
-/// What wakes waiters.
+/// The events that wake waiters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WakesBy {
     /// Pushes of the servers, and looks of the waiters' own.

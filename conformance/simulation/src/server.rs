@@ -82,7 +82,7 @@ impl<S: Family> World<S> {
         }
     }
 
-    /// What has been done is written down. Of several servers, the first that gives up a hold `ends` it.
+    /// Writes down the effect of a request. Of several servers, the first that gives up a hold `ends` it.
     fn after(&self, request_kind: &RequestKind, before: Option<Holder>, answer: &S::Answer, ends: bool) {
         match request_kind {
             RequestKind::Attempt { lock, .. } | RequestKind::Look { lock } => _ = self.look(*lock),

@@ -1,17 +1,17 @@
-//! What all histories have in common: how many machines and locks there are, and how long things take.
+//! The setting that all histories have in common: the numbers of machines and locks, and the times that things take.
 
 use std::time::Duration;
 
 use super::timeline::Micros;
 
-/// How many client processes run at any time.
+/// The number of client processes that run at any time.
 pub(super) const CLIENTS: usize = 4;
-/// How many machines there are: one for each process, one for each process that replaces a killed one, and then one for
-/// each server.
+/// The number of machines: one for each process, one for each process that replaces a killed one, and then one for each
+/// server.
 pub(super) const MACHINES: usize = SERVER + MOST_SERVERS;
 /// The machine of the first server.
 pub(super) const SERVER: usize = 2 * CLIENTS;
-/// How many servers there are at most, in the family in which a majority of several servers decides.
+/// The largest number of servers, in the family in which a majority of several servers decides.
 pub(super) const MOST_SERVERS: usize = 5;
 /// The names of the locks. A history uses at least the first one.
 pub(super) const NAMES: [&str; 3] = ["a", "b", "c"];

@@ -1,4 +1,4 @@
-//! What all callers of a history share.
+//! The site of a history, which all its callers share.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -17,9 +17,9 @@ use super::timeline::{Machine, Timeline};
 pub(super) struct Site {
     pub(super) timeline: Timeline,
     pub(super) log: Log,
-    /// How many locks there are.
+    /// The number of locks.
     pub(super) locks: usize,
-    /// How the callers behave.
+    /// The behavior of the callers.
     pub(super) behavior: Behavior,
     /// Schedules a fault.
     schedule_fault: Box<dyn Fn(Fault)>,

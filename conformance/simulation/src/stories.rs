@@ -10,7 +10,7 @@ use super::timeline::Micros;
 /// One way to break a lock.
 #[derive(Debug)]
 pub struct Story {
-    /// What goes wrong.
+    /// The fault, in words.
     pub name: &'static str,
     /// On which servers it is played.
     pub on: &'static str,

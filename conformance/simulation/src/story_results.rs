@@ -23,7 +23,7 @@ pub fn play_story(story: &'static Story, histories: u64, seed: u64) -> StoryResu
 /// The results of the histories of a story.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoryResults {
-    /// How many histories there were.
+    /// The number of histories.
     pub histories: u64,
     /// Calls that were granted a lock.
     pub grants: u64,
@@ -33,9 +33,9 @@ pub struct StoryResults {
     pub with_broken_promises: u64,
     /// Histories in which a write arrived after one of a newer holder. A resource without tokens takes such a write.
     pub with_stale_writes: u64,
-    /// How many such writes there were.
+    /// The number of such writes.
     pub stale_writes: u64,
-    /// How many of them a resource with tokens took.
+    /// The number of them that a resource with tokens took.
     pub stale_writes_taken: u64,
 }
 

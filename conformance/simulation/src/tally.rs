@@ -1,4 +1,4 @@
-//! How often each kind of event happened. A fault that never hits, or an operation that no caller does, tests nothing.
+//! The number of events of each kind. A fault that never hits, or an operation that no caller does, tests nothing.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -116,7 +116,7 @@ occurrences! {
 }
 
 impl Occurrence {
-    /// Whether it can happen in this family.
+    /// Returns whether it can happen in this family.
     pub fn can_happen_in(self, family: FamilyName) -> bool {
         match self {
             Occurrence::SetForward | Occurrence::SetBack => family != FamilyName::Queue,
@@ -138,7 +138,7 @@ impl Occurrence {
     }
 }
 
-/// How often each [`Occurrence`] happened.
+/// The number of times that each [`Occurrence`] happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tally([u64; KINDS]);
 
@@ -162,7 +162,7 @@ impl AddAssign for Tally {
     }
 }
 
-/// What this file needs to know of a call.
+/// A call, as far as this file needs to know it.
 struct Call {
     client: usize,
     asked: u64,

@@ -1,5 +1,5 @@
-//! What was disturbed, where, and until when: clients, servers, and the messages between them. With it the checker
-//! tells a broken promise from what the promise excludes.
+//! The disturbances of clients, servers, and the messages between them, each with its place and its end. By them the
+//! checker tells a broken promise from what the promise excludes.
 
 use std::collections::BTreeMap;
 

@@ -11,7 +11,7 @@ use crate::rules::FamilyName;
 use crate::setting::LONGEST_TTL;
 use crate::timeline::micros;
 
-/// How long after its deadline a guard may say that it is lost, in microseconds: clocks are rounded by that.
+/// A guard may say that it is lost at most this long after its deadline, in microseconds: clocks are rounded by that.
 pub(super) const TOLD_LATE: u64 = 10;
 
 impl Checker {

@@ -35,19 +35,19 @@ use super::log::{Entry, Terms, Wait, What};
 use super::setting::NAMES;
 use super::timeline::micros;
 
-/// How many invariants there are.
+/// The number of invariants.
 const INVARIANTS: usize = Invariant::ALL.len();
 
-/// What the checker found in a history.
+/// The checker's findings in a history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// How often each invariant could have been broken, in the order of [`Invariant::ALL`].
+    /// The number of times that each invariant could have been broken, in the order of [`Invariant::ALL`].
     pub opportunities: [u64; INVARIANTS],
     /// All violations.
     pub violations: Vec<Violation>,
     /// Calls that were granted a lock.
     pub grants: u64,
-    /// How often each seemed broken and was not, because the promise excludes what had gone wrong, in the same order.
+    /// The number of excuses of each, in the same order: it seemed broken, and the promise excludes what went wrong.
     pub excused: [u64; INVARIANTS],
 }
 
@@ -76,7 +76,7 @@ struct Checker {
     verdict: Verdict,
 }
 
-/// What is known of a call.
+/// The checker's knowledge of a call.
 #[derive(Clone, Debug, Default)]
 struct Call {
     client: usize,
@@ -103,7 +103,7 @@ struct Call {
     was_anothers: bool,
     /// When its guard was let go, and how long the guard was certain to be held then.
     let_go: Option<(u64, u64)>,
-    /// What the first release after that found at the server.
+    /// The lock as the first release after that found it at the server.
     found: Option<Found>,
     /// Its process may have lost the lock.
     lost: bool,
@@ -114,7 +114,7 @@ struct Call {
     parts_released: BTreeMap<u64, BTreeSet<usize>>,
 }
 
-/// What is known of a lock.
+/// The checker's knowledge of a lock.
 #[derive(Debug, Default)]
 struct Lock {
     /// Calls that were granted the lock, and have neither been told of its loss nor let it go.

@@ -15,16 +15,16 @@ const JUST_NOW: u64 = 10_000;
 /// From this duration on, one silent node of several can't have delayed an answer: two attempts, and a look.
 const FOR_A_SILENT_NODE: u64 = 2 * 333_334 + 50_000;
 
-/// How long the server has for its first answer to the call whose turn has come.
+/// The time that the server has for its first answer to the call whose turn has come.
 const FIRST_ANSWER: u64 = 100_000;
 
 /// The longest duration of the look at the end of a wait behind another call of the same process: each node is asked
 /// once.
 const LOOK: u64 = 50_000 + JUST_NOW;
 
-/// How long a client may be without a connection for wake-ups after one has failed: the longest pause before the next one,
-/// a subscription that is not answered before that pause and one after it, each on a slow clock. A claim that wants to
-/// listen meanwhile waits in vain.
+/// The longest time that a client may be without a connection for wake-ups after one has failed: the longest pause
+/// before the next one, a subscription that is not answered before that pause and one after it, each on a slow clock. A
+/// claim that wants to listen meanwhile waits in vain.
 const NEXT_FEED: u64 = 2_000_000 + 2 * 200_000 + 100_000;
 
 impl Checker {

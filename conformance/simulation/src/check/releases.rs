@@ -8,7 +8,7 @@ use crate::ids::CallId;
 use crate::setting::LONGEST_TTL;
 use crate::timeline::micros;
 
-/// How a release that was asked for found the lock when it first arrived at the server.
+/// The lock as a release that was asked for found it when the release first arrived at the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Its,

@@ -118,7 +118,7 @@ pub struct Violation {
     pub invariant: Invariant,
     /// The calls that it is about.
     pub calls: Vec<CallId>,
-    /// How the log shows it.
+    /// A description of how the log shows it.
     pub message: String,
     /// The index of the log entry at which it showed.
     pub index: usize,

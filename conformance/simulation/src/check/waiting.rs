@@ -16,7 +16,7 @@ const WOKEN: u64 = 50_000;
 /// On several servers, no candidate may have won. Candidates then pause, for this long at most.
 const SPLIT: u64 = 250_000;
 
-/// What is known of the waiters of a lock.
+/// The checker's knowledge of the waiters of a lock.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     /// When a guard last held the lock.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// What happened to a message that was lost, late or doubled, or that came to a server without a vote. Times are
-/// simulated time, in microseconds.
+/// The fate of a message that was lost, late or doubled, or that came to a server without a vote. Times are simulated
+/// time, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// A request or an answer was lost: its client asks again.
@@ -30,17 +30,17 @@ pub enum Fate {
 /// The terms on which a lock is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// How long the lease is.
+    /// The length of the lease.
     pub ttl: Duration,
-    /// Whether the lease is fixed: the client doesn't renew it by itself.
+    /// True if the lease is fixed: the client doesn't renew it by itself.
     pub fixed: bool,
-    /// How long the lock may be held at most.
+    /// The longest time for which the lock may be held.
     pub max_hold: Option<Duration>,
-    /// How long the lock is held at least.
+    /// The shortest time for which the lock is held.
     pub min_hold: Option<Duration>,
 }
 
-/// How long a caller waits for a lock.
+/// The longest time that a caller waits for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// It asks once, and doesn't wait.
@@ -51,7 +51,7 @@ pub enum Wait {
     Ever,
 }
 
-/// How a holder gives up its guard.
+/// The way in which a holder gives up its guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parting {
     /// It releases the guard, and waits for the answer.

@@ -17,7 +17,7 @@ use super::Majority;
 use super::end::SimNode;
 use crate::setting::LONGEST_TTL;
 
-/// How long one node may take for one answer. Each client uses one of these two.
+/// The longest time that one node may take for one answer. Each client uses one of these two.
 const NODE_PATIENCE: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(400)];
 
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(super) struct MajorityDriver {
 /// order.
 #[derive(Debug, Default)]
 struct Heard {
-    /// How many releases the client was told of.
+    /// The number of releases that the client was told of.
     count: AtomicU64,
     more: Notify,
 }
@@ -96,7 +96,7 @@ fn keys(name: Name) -> Keys {
 struct MajorityClaim {
     candidate: Candidate<SimNode>,
     heard: Arc<Heard>,
-    /// How many releases the client had been told of when this claim last looked.
+    /// The number of releases that the client had been told of when this claim last looked.
     seen: u64,
 }
 

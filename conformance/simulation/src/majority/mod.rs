@@ -33,7 +33,7 @@ use node::{Answer, NodeServer, Question};
 #[derive(Debug)]
 pub(super) struct Majority {
     nodes: Vec<NodeServer>,
-    /// What has happened by the last request.
+    /// The occurrence that the last request has caused, if any.
     occurred: Option<Occurrence>,
 }
 

@@ -57,7 +57,7 @@ pub enum Question {
     Release {
         /// The lock, and its owner.
         ask: Ask,
-        /// Whether waiters are notified.
+        /// The choice to notify waiters, or not to.
         tells: Tells,
     },
 }
@@ -111,7 +111,7 @@ struct Lock {
     until: ServerTime,
 }
 
-/// How far above its clock a node takes a proposed token: a tenth of the longest ttl, which is less than a second.
+/// A node takes a proposed token up to this far above its clock: a tenth of the longest ttl, less than a second.
 const HIGHEST_PROPOSAL: Duration = LONGEST_TTL.checked_div(10).expect("10 is not zero");
 
 /// After how many writes a node saves its data.

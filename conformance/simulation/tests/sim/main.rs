@@ -13,12 +13,12 @@ use std::time::{Duration, SystemTime};
 
 use lock_simulation::{FamilyName, STORIES, What, family_of, play, play_many, play_story};
 
-/// How many histories are played, split over both families.
+/// The number of histories that are played, split over both families.
 const HISTORIES: u64 = 2_000;
 const REGISTERS: u64 = 1_000;
 const MANY_SERVERS: u64 = 200;
 
-/// How many seeds each day has. Two days share none.
+/// The number of seeds of each day. Two days share none.
 const SEEDS_A_DAY: u64 = 1_000_000;
 const HISTORIES_A_DAY: u64 = 1_000;
 const REGISTERS_A_DAY: u64 = 500;
