@@ -17,7 +17,7 @@ use super::foreign::Foreign;
 use super::kind::{Hears, Kind, Release, Waiters};
 use super::ours::Ours;
 
-/// What is played with our client and the other library's.
+/// A case that our client and the other library's play.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Case {
     OursHolds,
@@ -35,7 +35,7 @@ pub(super) enum Case {
 /// A waiter has its lock within this time if it is told of the release, or polls. Ours looks after 3.75 s at the
 /// earliest: it has been told, or has polled, if it comes sooner.
 const TOLD: Duration = Duration::from_secs(3);
-/// How long leases of ours last that their waiters look at the end of.
+/// The length of leases of ours at whose end their waiters look.
 const LEASE: Duration = Duration::from_millis(500);
 /// So long that it shows whether they looked at its end.
 const LONG_LEASE: Duration = Duration::from_secs(4);
@@ -43,9 +43,9 @@ const LONG_LEASE: Duration = Duration::from_secs(4);
 const LOOKS: Duration = Duration::from_secs(6);
 /// Pauses between turns, so that clients that poll come between.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long ours waits in a storm with clients that release in silence, and whose key does not show it.
+/// The time that ours waits in a storm with clients that release in silence, and whose key does not show it.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// How long a storm without a common lock has to last to miscount.
+/// The time that a storm without a common lock has to last to miscount.
 const MISCOUNT: Duration = Duration::from_secs(1);
 
 impl Case {

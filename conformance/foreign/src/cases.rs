@@ -1,4 +1,4 @@
-//! What is true of any two clients that use the same locks.
+//! Cases for any two clients that use the same locks.
 
 mod queue;
 mod storm;

@@ -16,7 +16,7 @@ pub struct Listing {
     pub name: &'static str,
     /// Programs that must be on the `PATH`, to build it and to run it.
     pub programs: &'static [&'static str],
-    /// How its driver is built, if it has one.
+    /// The build of its driver, if it has one.
     pub driver: Option<Driver>,
 }
 

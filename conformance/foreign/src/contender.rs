@@ -1,4 +1,4 @@
-//! What takes part in a case: our client, or another library's.
+//! A party of a case: our client, or another library's.
 
 use std::fmt;
 use std::path::Path;

@@ -24,7 +24,7 @@ pub struct Foreign {
 /// The folder of our locks if the URL names none.
 const ZOOKEEPER_FOLDER: &str = "/locks";
 
-/// How a client is told of a lock with one of our names.
+/// The way in which a client is told of a lock with one of our names.
 #[derive(Debug)]
 enum Place {
     /// By its name, which is plain.
@@ -71,7 +71,7 @@ impl Foreign {
     ///
     /// # Errors
     ///
-    /// What is missing.
+    /// If anything is missing. The error names it.
     pub fn find(kind: Kind) -> Result<(), Absence> {
         let listing = kind.listing();
         let required = Requirement::from_env()?;

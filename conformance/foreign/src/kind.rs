@@ -35,7 +35,7 @@ pub enum Kind {
     RedissonFair,
 }
 
-/// What a server shows of a lock's waiters.
+/// A server's knowledge of a lock's waiters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waiters {
     /// Each has a place in a queue.
@@ -44,7 +44,7 @@ pub(super) enum Waiters {
     Unknown,
 }
 
-/// How our waiters learn of this client's releases.
+/// The way in which our waiters learn of this client's releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Release {
     /// The server tells them.
@@ -55,7 +55,7 @@ pub(super) enum Release {
     Silent,
 }
 
-/// How this client's waiters learn of our releases.
+/// The way in which this client's waiters learn of our releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hears {
     /// They are told, or poll.

@@ -47,7 +47,7 @@ pub enum Stage {
     RedisCluster,
 }
 
-/// How long anything may take that happens at once. Only a case that fails takes that long.
+/// The longest time that anything may take that happens at once. Only a case that fails takes that long.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// Runs each case with each of these clients, each on a server of its own, with the arguments of `cargo test`. `open`

@@ -9,7 +9,7 @@ use std::time::Duration;
 use lock_test_servers::{Pipes, Process};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// How many of the last lines on its stderr are kept.
+/// The number of the last lines on its stderr that are kept.
 const STDERR_LINES_KEPT: usize = 12;
 
 /// A process that prints lines, and is sent some. Dropping it kills the process.

@@ -17,9 +17,9 @@ use super::counter::increment;
 #[derive(Debug)]
 pub struct Ours {
     client: Client,
-    /// How long it waits for its turn in a storm before it asks again. `None` if it waits without a limit.
+    /// The time that it waits for its turn in a storm before it asks again. `None` if it waits without a limit.
     patience: Option<Duration>,
-    /// How long its leases last. `None` if as long as they do by default.
+    /// The length of its leases. `None` if they last as long as they do by default.
     ttl: Option<Duration>,
     asked: Option<JoinHandle<Result<Guard>>>,
     guard: Option<Guard>,

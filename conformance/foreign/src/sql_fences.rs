@@ -28,7 +28,7 @@ pub struct FencedWrite<'a> {
     pub database: &'a str,
     /// The fence's statement.
     pub statement: &'a str,
-    /// What is written if the fence accepts the token.
+    /// The write that is done if the fence accepts the token.
     pub write: &'a str,
     /// The name of the fence's resource.
     pub resource: &'a str,
@@ -39,7 +39,7 @@ impl SqlDriver {
     ///
     /// # Errors
     ///
-    /// What is missing.
+    /// If anything is missing. The error names it.
     pub fn find() -> Result<(), Absence> {
         let required = Requirement::from_env()?;
         why_missing(&SQL_FENCES).map_or(Ok(()), |why| Err(required.absent(SQL_FENCES.name, &why)))

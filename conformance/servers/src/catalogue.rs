@@ -44,11 +44,11 @@ pub enum System {
 pub struct Program {
     /// The name of its file.
     pub name: &'static str,
-    /// How to tell it from other programs of this name.
+    /// The mark that tells it from other programs of this name.
     pub mark: Mark,
 }
 
-/// How to tell a program from other programs of the same name.
+/// The mark that tells a program from other programs of the same name.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Mark {
     /// There are no others.
@@ -206,7 +206,7 @@ pub const ALL: &[&Listing] =
 pub struct Tool {
     /// The name of its file.
     pub program: &'static str,
-    /// What can't be run without it.
+    /// The things that can't be run without it.
     pub wanted_for: &'static str,
     /// The Debian packages that have it.
     pub packages: &'static [&'static str],
@@ -241,7 +241,7 @@ pub const TOOLS: &[Tool] = &[];
 pub const NETWORKS: &str = "networks";
 /// Servers' clocks that tests set. They need Linux and a C compiler.
 pub const CLOCKS: &str = "clocks";
-/// What a machine can or can't do, besides the servers that it has.
+/// Things that a machine can or can't do, besides the servers that it has.
 #[allow(dead_code, reason = "this file is also xtask's, which installs none of them")]
 pub const ABILITIES: &[&str] = &[NETWORKS, CLOCKS];
 

@@ -13,9 +13,9 @@ use super::requirement::NoServer;
 use super::settings::Settings;
 use super::source::Source;
 
-/// How long a server may take to make its data and to answer.
+/// The longest time that a server may take to make its data and to answer.
 const LIMIT: Duration = Duration::from_secs(60);
-/// How often it is asked.
+/// The time between two questions to it.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// A server in a container, on a free port of 127.0.0.1. Dropping it removes the container, with its data.

@@ -18,7 +18,7 @@ use super::settings::Settings;
 #[derive(Debug)]
 pub struct Etcd;
 
-/// How long a member may take for an answer.
+/// The longest time that a member may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The socket in its folder. Addresses in etcd have a port, even if they are files.
 const SOCKET: &str = "etcd:0";

@@ -10,7 +10,7 @@
 //! 4. for some products, a container of the official image: with the feature `docker`, where a Docker daemon answers
 //!    and has the image.
 //!
-//! What is missing is an [`Absence`]: cases that need it are *not run*. If `LOCK_TEST_REQUIRE=redis,…` names it, they
+//! Anything missing is an [`Absence`]: cases that need it are *not run*. If `LOCK_TEST_REQUIRE=redis,…` names it, they
 //! fail. Only an [`Owned`] server, which was started here from a program, can be killed, stopped and paused, so a case
 //! that needs this takes an `Owned`.
 //!

@@ -7,7 +7,7 @@ use std::process::{ChildStderr, ChildStdin, ChildStdout};
 /// The ends of a process's pipes that are here.
 #[derive(Debug)]
 pub struct Pipes {
-    /// What is written to it, the process reads.
+    /// The process's standard input.
     pub stdin: ChildStdin,
     /// The process's standard output.
     pub stdout: ChildStdout,

@@ -1,4 +1,4 @@
-//! What programs have printed, for messages that say why something failed.
+//! The output of programs, for messages that say why something failed.
 
 /// Returns the last lines of what a program printed, in one line.
 pub(super) fn last_lines(text: &str) -> String {

@@ -168,7 +168,7 @@ impl Drop for Process {
     }
 }
 
-/// What is to be done if this process ends without having cleaned up: because it was killed, because it aborted, or
+/// The action to take if this process ends without having cleaned up: because it was killed, because it aborted, or
 /// because the server is in a static, which is never dropped.
 ///
 /// A shell waits at the end of a pipe that only this process holds open, and runs the action when the pipe is closed.

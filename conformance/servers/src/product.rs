@@ -1,4 +1,4 @@
-//! What the harness has to know about one product.
+//! Everything that the harness has to know about one product.
 
 use std::fmt;
 use std::io;

@@ -1,4 +1,4 @@
-//! What happens when a server is missing.
+//! The consequences of a missing server.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -63,7 +63,7 @@ impl fmt::Display for NoServer {
     }
 }
 
-/// What is required: `LOCK_TEST_REQUIRE=redis,…`.
+/// The names that are required: `LOCK_TEST_REQUIRE=redis,…`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requirement {
     names: BTreeSet<&'static str>,

@@ -1,13 +1,13 @@
-//! How a server is started.
+//! The settings with which a server is started.
 
 use std::sync::Arc;
 
 use super::host::Host;
 
-/// How a server is started.
+/// The settings with which a server is started.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// What it writes to disk.
+    /// The data that it writes to disk.
     pub persistence: Persistence,
     /// Which wall clock it reads.
     pub clock: Clock,
@@ -20,7 +20,7 @@ pub struct Settings {
     pub files: Vec<(String, Vec<u8>)>,
 }
 
-/// What a server writes to disk.
+/// The data that a server writes to disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Persistence {
     /// Every write, before it is acknowledged.

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sqlx::{ColumnIndex, Connection, Database, Decode, Executor, IntoArguments, Type};
 
-/// How long a request may take.
+/// The longest time that a request may take.
 const LIMIT: Duration = Duration::from_secs(1);
 
 /// Waits for the answer for a second at most. Runs on a new thread, because the current thread may belong to a runtime.

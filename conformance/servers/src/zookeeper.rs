@@ -19,7 +19,7 @@ use super::settings::Settings;
 #[derive(Debug)]
 pub struct ZooKeeper;
 
-/// How long a server may take for an answer.
+/// The longest time that a server may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Product for ZooKeeper {

@@ -1,4 +1,4 @@
-//! How long things may take at most. The bounds depend only on what a backend says of itself (`Info`).
+//! The longest times that things may take. The bounds depend only on what a backend says of itself (`Info`).
 
 use std::time::Duration;
 
@@ -55,5 +55,5 @@ pub(crate) const EVENTUALLY: Duration = Duration::from_secs(10);
 /// Time for an answer: that of a look, or that of an error.
 const TOLD: Duration = Duration::from_millis(50);
 const LONGEST_POLL: Duration = Duration::from_millis(250);
-/// How many requests a second a process sends that has waited for ten seconds and gets no wake-ups.
+/// The number of requests a second from a process that has waited for ten seconds and gets no wake-ups.
 pub(crate) const ASKS_A_SECOND: u32 = 5;

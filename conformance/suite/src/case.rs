@@ -1,4 +1,4 @@
-//! What a case of the suite is.
+//! The definition of a case of the suite.
 
 use std::pin::Pin;
 
@@ -15,7 +15,7 @@ pub(crate) struct Case {
     pub(crate) promise: &'static str,
     /// The classes of real bugs (docs/bug-classes.md) that it guards against.
     pub(crate) classes: &'static [&'static str],
-    /// Whether the backend promises what it is about.
+    /// Returns whether the backend promises what the case is about.
     pub(crate) applies: fn(&Setting) -> bool,
     pub(crate) load: Load,
     /// Returns the case's body, or why it can't be run. Nothing of the body happens before it is polled.

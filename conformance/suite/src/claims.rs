@@ -10,11 +10,11 @@ use lock_core::{Client, Label, Name, Owner, Random};
 /// The terms of a claim, besides its name.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms<'a> {
-    /// How long the server keeps the lock without a renewal.
+    /// The time for which the server keeps the lock without a renewal.
     pub ttl: Duration,
-    /// How long each call may take.
+    /// The longest time that each call may take.
     pub patience: Duration,
-    /// Whether the claim takes a place in a queue.
+    /// `Queued` if the claim takes a place in a queue.
     pub waits: Queueing,
     /// The label of its owner, as people see it.
     pub label: &'a str,

@@ -1,6 +1,6 @@
 //! Clients that contend while their servers suffer a fault, for a backend's own tests with several servers.
 //!
-//! What is checked: a name never has two holders at once, and its tokens rise in the order of its holders. No other
+//! The checks: a name never has two holders at once, and its tokens rise in the order of its holders. No other
 //! client gets what a client holds all the time, however often it asks, nor what was granted shortly before the fault.
 
 use std::collections::{HashMap, VecDeque};
@@ -13,7 +13,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::timing::{Returned, assert_in_time, until, void};
 
-/// How long a holder holds in most turns. Every `SELDOM`th turn lasts for `LONG_TURN`, so that a failover may fall into
+/// The length of most turns of a holder. Every `SELDOM`th turn lasts for `LONG_TURN`, so that a failover may fall into
 /// it.
 const TURN: Duration = Duration::from_millis(5);
 const LONG_TURN: Duration = Duration::from_millis(800);
@@ -27,13 +27,13 @@ pub struct Contenders {
     ttl: Duration,
     wait: Duration,
     held: Arc<Mutex<History>>,
-    /// How often another client was refused what a guard held, for each call of [`contest`](Contenders::contest).
+    /// The number of refusals to other clients of what a guard held, for each call of [`contest`](Contenders::contest).
     refused: Vec<Arc<AtomicUsize>>,
     stop: Arc<AtomicBool>,
     tasks: JoinSet<()>,
 }
 
-/// What was held, by name.
+/// The holds so far, by name.
 type History = HashMap<String, Vec<Held>>;
 
 /// A time in which a client was certain that it held a name, and the token that it had.
@@ -198,7 +198,7 @@ pub struct KeptLocks {
 /// The locks are held for longer than any failover takes. They are not renewed, because a renewal would tell their
 /// holder of a loss.
 const KEPT_TTL: Duration = Duration::from_secs(60);
-/// How many of the newest locks are kept: as many as can be checked in a second or two.
+/// The number of the newest locks that are kept: as many as can be checked in a second or two.
 const MOST: usize = 200;
 
 impl KeptLocks {

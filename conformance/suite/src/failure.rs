@@ -63,7 +63,7 @@ static NOTED: Mutex<Option<HashMap<String, Noted>>> = Mutex::new(None);
 #[derive(Debug, Default)]
 struct Noted {
     failures: Vec<Failure>,
-    /// Whether the test's runtime is being shut down. A library's task may then miss another task that was ended before
+    /// True if the test's runtime is being shut down. A library's task may then miss another task that was ended before
     /// it, and panic. That says nothing about the test. A panic of the workspace's own code counts as before.
     ending: bool,
 }

@@ -1,5 +1,5 @@
-//! What another process does for a case. It is this same test program, started once more; it uses the library and not
-//! the program `lock`. It prints a line for each thing that it sees.
+//! Another process that does something for a case. It is this same test program, started once more; it uses the library
+//! and not the program `lock`. It prints a line for each thing that it sees.
 
 #[cfg(unix)]
 mod busy;
@@ -22,9 +22,9 @@ use crate::verdict::Verdict;
 const ORDER: &str = "LOCK_TEST_PART";
 /// The first line of a process: it holds the lock, with this token.
 const HOLDS: &str = "holds with token ";
-/// How often [`Part::ForksBusy`] forks.
+/// The number of times that [`Part::ForksBusy`] forks.
 pub(crate) const BUSY_FORKS: usize = 40;
-/// How long a process may take for its next line.
+/// The longest time that a process may take for its next line.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// A part that a process plays with a lock.
@@ -35,7 +35,7 @@ pub(crate) struct Order {
     pub(crate) ttl: Duration,
 }
 
-/// What the process does.
+/// The task of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// Holds and works until the lock is lost, and then calls everything that comes too late.

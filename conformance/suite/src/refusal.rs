@@ -8,7 +8,7 @@ use lock_core::driver::{Finding, Level};
 use crate::assert_in_time;
 use crate::timing::Answered;
 
-/// How long a refusal may take: no patience, and no wait.
+/// The longest time that a refusal may take: no patience, and no wait.
 const SOON: Duration = Duration::from_secs(2);
 /// Long enough for a first answer on a busy machine.
 const WAIT: Duration = Duration::from_secs(1);

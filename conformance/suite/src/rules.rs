@@ -33,7 +33,7 @@ macro_rules! rules {
 /// all the same.
 const LONGEST: Duration = Duration::from_secs(120);
 
-/// What a test returns that doesn't panic.
+/// The return value of a test that doesn't panic.
 pub trait Outcome {
     /// Returns whether the test was run.
     ///
@@ -116,7 +116,7 @@ where
     tests.into_iter().map(trial).collect()
 }
 
-/// What became of a test that did not fail.
+/// The outcome of a test that did not fail.
 enum Ran {
     Completed,
     /// It could not be run, for this reason.

@@ -48,7 +48,7 @@ impl Selection {
         if self.arguments.exact { trial == name } else { trial.contains(name) }
     }
 
-    /// Whether not all tests are asked for, or none is to be run.
+    /// Returns whether not all tests are asked for, or none is to be run.
     pub(crate) fn is_partial(&self) -> bool {
         !self.names.is_empty() || !self.arguments.skip.is_empty() || self.arguments.list
     }

@@ -1,4 +1,4 @@
-//! What a case works with: its own clients, locks and names.
+//! The means of a case: its own clients, locks and names.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ impl Setting {
         hold(self.lock(client, name).ttl(self.long())).await
     }
 
-    /// Whether a new client can get the lock at once. Releases it again.
+    /// Returns whether a new client can get the lock at once. Releases it again.
     pub(crate) async fn is_free(&self, name: &Name) -> bool {
         let client = self.client().await;
         let lock = self.lock(&client, name).build().expect("the case's terms are fine");
@@ -131,7 +131,7 @@ async fn hold(lock: LockBuilder) -> Guard {
     lock.try_acquire().answered().await.expect("no other client has this name")
 }
 
-/// Whether cases do all that they can be sized for.
+/// Returns whether cases do all that they can be sized for.
 pub fn is_full_run() -> bool {
     std::env::var_os(FULL).is_some_and(|full| !full.is_empty())
 }
@@ -151,8 +151,8 @@ pub(crate) async fn renewed(guard: &Guard, ttl: Duration) {
     .await;
 }
 
-/// How long after the end a loss may be told. A runtime's timers take time, and so does a task's turn on a busy
-/// machine.
+/// The longest time after the end until a loss is told. A runtime's timers take time, and so does a task's turn on a
+/// busy machine.
 const TOLD: Duration = ms(150);
 
 /// Returns why a lock is lost that is no longer prolonged. Panics if that isn't told when the guard's time is over.

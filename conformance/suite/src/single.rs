@@ -10,7 +10,7 @@ use crate::runner::{judged, reason_not_to};
 use crate::runtime::block_on;
 use crate::setting::Setting;
 
-/// What became of a case.
+/// The outcome of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CaseOutcome {
     /// The backend did what the case asks for.

@@ -1,8 +1,8 @@
-//! How a run of tests ended.
+//! The outcome of a run of tests.
 
 use std::process::{ExitCode, Termination};
 
-/// What a test program's `main` returns.
+/// The return value of a test program's `main`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "return it from `main`: otherwise a failure is not seen"]
 pub enum Verdict {

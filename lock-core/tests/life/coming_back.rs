@@ -10,7 +10,7 @@ use crate::{TTL, acquired};
 
 /// The pause of a task between two holds. A client is asked again at once within a millisecond.
 const PAUSE: u64 = 2;
-/// How long a client waits for the release of another one that it lets pass.
+/// The time that a client waits for the release of another one that it lets pass.
 const PASS_PAUSE: u64 = 5;
 
 /// A client that has waited for another one's release, and has then given the lock up while others waited.

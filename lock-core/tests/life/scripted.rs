@@ -104,16 +104,16 @@ pub(crate) struct Script {
     pub(crate) revokes: Mutex<VecDeque<Step<Revoked>>>,
     /// The answers to `init`; if there are none, there is nothing to do.
     pub(crate) inits: Mutex<VecDeque<Step<String>>>,
-    /// How far the server's time is ahead of the client's clock, in microseconds; if there are no steps, the server tells
+    /// The lead of the server's time over the client's clock, in microseconds; if there are no steps, the server tells
     /// no time.
     pub(crate) times: Mutex<VecDeque<Step<i64>>>,
-    /// What an inspection shows.
+    /// The answer to an inspection.
     pub(crate) shown: Mutex<Shown>,
-    /// What leases belong to: to each lock, unless the test sets this before it opens its client.
+    /// A lease belongs to one lock, unless the test sets this before it opens its client.
     pub(crate) lease: OnceLock<Lease>,
-    /// How a waiter learns of a release: it has to look, unless the test sets this before it opens its client.
+    /// A waiter has to look to learn of a release, unless the test sets this before it opens its client.
     pub(crate) wakes: OnceLock<Wakes>,
-    /// Whether the server keeps a queue: it does not, unless the test sets this before it opens its client.
+    /// The server keeps no queue, unless the test sets this before it opens its client.
     pub(crate) fair: OnceLock<Fair>,
     /// The server's answers come by a task of the client's runtime, as over a network.
     pub(crate) answers_by_a_task: OnceLock<()>,

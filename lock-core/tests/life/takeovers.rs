@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use crate::scripted::{Script, Step, busy, client, granted, held, ms, pass, released, succeeded, unknown};
 use crate::{PATIENCE, TTL, acquired, lock};
 
-/// How many grants a client has in a row before it releases the lock for other clients.
+/// The number of grants that a client has in a row before it releases the lock for other clients.
 const MOST_IN_A_ROW: usize = 8;
 
 /// A server that grants what it is asked for, and answers takeovers as the test says.
@@ -73,7 +73,7 @@ async fn a_guard_that_is_dropped_hands_over_too() {
     assert_eq!(calls(&script), ["attempt", "take_over", "release"]);
 }
 
-/// What was revoked, or has ended, is not handed over: the server says so, and both do as they do elsewhere.
+/// A lock that was revoked, or has ended, is not handed over: the server says so, and both do as they do elsewhere.
 #[tokio::test(start_paused = true)]
 async fn what_is_not_held_is_released_and_asked_for() {
     let (script, client) = server([(ms(1), Ok(Takeover::NotHeld))]).await;

@@ -51,7 +51,7 @@ pub(crate) enum Fate {
     Late,
 }
 
-/// How late an answer is: a heartbeat waits longer than this.
+/// The delay of a late answer: a heartbeat waits longer than this.
 pub(crate) const LATE: Duration = Duration::from_millis(150);
 
 impl<S: Server> World<S> {

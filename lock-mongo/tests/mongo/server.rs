@@ -12,7 +12,7 @@ use lock_mongo::mongodb::bson::{Binary, Bson, Document, doc};
 use lock_mongo::mongodb::{self, Collection};
 use lock_test_servers::{Clock, Owned, Product, Settings};
 
-/// How long the calls of a claim may take, unless the test says otherwise.
+/// The longest time that the calls of a claim may take, unless the test says otherwise.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A server that one test has for itself.

@@ -13,7 +13,7 @@ use crate::server::run;
 
 const TTL: Duration = Duration::from_secs(6);
 const LONG: Duration = Duration::from_secs(60);
-/// How long a failover may take on a busy machine, in a set whose elections take a second.
+/// The longest time that a failover may take on a busy machine, in a set whose elections take a second.
 const FAILOVER: Duration = Duration::from_secs(20);
 
 async fn client(set: &Cluster) -> Client {

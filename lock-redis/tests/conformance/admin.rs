@@ -17,7 +17,7 @@ pub(crate) struct Admin {
     requests: &'static [&'static str],
 }
 
-/// What clients send. Scripts call `PTTL` as well, so the sum is an upper bound.
+/// The commands that clients send. Scripts call `PTTL` as well, so the sum is an upper bound.
 const REQUESTS: &[&str] = &["eval", "subscribe", "unsubscribe", "pttl"];
 /// A fair lock's waiters look by the script alone, which calls `PTTL` several times.
 const REQUESTS_OF_FAIR_WAITERS: &[&str] = &["eval", "subscribe", "unsubscribe"];
@@ -87,7 +87,7 @@ impl Interrupt for Admin {
     }
 }
 
-/// How the key of a token ends.
+/// The end of the key of a token.
 const TOKEN: &str = ":lock~t";
 
 async fn info(url: &str) -> String {

@@ -19,11 +19,11 @@ use crate::primaries::Primaries;
 
 /// Servers that were started together, and in what they differ from other such servers.
 pub(crate) trait Topology: fmt::Debug + Send + Sync + Sized + 'static {
-    /// What they are, in reports.
+    /// Their name in reports.
     const WHAT: &str;
     /// The variable in which a process that a case starts finds the URLs of all and of each primary.
     const VARIABLE: &str;
-    /// How many of the servers are primaries.
+    /// The number of primaries among the servers.
     const PRIMARIES: usize;
     const IDENTITY: Identity;
 

@@ -25,7 +25,7 @@ const FAILOVER: Duration = Duration::from_secs(15);
 /// For how long a name may stay without a grant when its lock is free on a new primary: clients pause for a second at
 /// most after an error, and for a moment until they have found it.
 const FOUND: Duration = Duration::from_secs(2);
-/// How a token's key ends.
+/// The end of a token's key.
 const TOKEN: &str = ":lock~t";
 
 /// Servers, some of which are copies of each other.

@@ -27,7 +27,7 @@ macro_rules! fair {
     };
 }
 
-/// Whether an unlock leaves its answer for when it is sent again, as Redisson has done since version 3.2x.
+/// `Yes` if an unlock leaves its answer for when it is sent again, as Redisson has done since version 3.2x.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Latch {
     Yes,

@@ -22,7 +22,7 @@ pub(crate) const FIVE: usize = 5;
 /// No case asks for a longer ttl. New nodes get their votes at once.
 pub(crate) const MAX_TTL: Duration = Duration::from_secs(300);
 
-/// How long one node may take for an answer: five of them share the machine with their clients.
+/// The longest time that one node may take for an answer: five of them share the machine with their clients.
 const NODE_PATIENCE: Duration = Duration::from_secs(1);
 /// The same where the network is made slow: as long as the call may take.
 const ANY_PATIENCE: Duration = Duration::from_secs(5);
@@ -206,7 +206,7 @@ impl Nodes {
     }
 }
 
-/// How the keys of tokens, of a node's marker and of its quarantine end.
+/// The ends of the keys of tokens, of a node's marker and of its quarantine.
 const TOKEN: &str = ":lock~t";
 const MARKER: &str = ":lock~m";
 const QUARANTINE: &str = ":lock~q";

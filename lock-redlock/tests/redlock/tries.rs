@@ -11,7 +11,7 @@ use lock_redlock::{Ask, Candidate, Freed, Held, Kept, Keys, Node, Quorum, Tells,
 
 use super::{PATIENCE, TTL};
 
-/// How long a node may take for an answer that a majority waits for.
+/// The longest time that a node may take for an answer that a majority waits for.
 const NODE_PATIENCE: Duration = PATIENCE.checked_div(10).expect("10 is not zero");
 
 /// The answer to one grant.
@@ -37,11 +37,11 @@ struct Scripted {
     given_up: Mutex<Vec<(Arc<str>, Tells)>>,
     /// The value whose releases are not answered.
     unanswered: Mutex<Option<Arc<str>>>,
-    /// How many releases find no connection, before one is there.
+    /// The number of releases that find no connection, before one is there.
     unconnected: Mutex<u32>,
-    /// Whether its vote is cast after the next release.
+    /// True if its vote is cast after the next release.
     votes_late: Mutex<bool>,
-    /// How long each release may take.
+    /// The longest time that each release may take.
     patience: Mutex<Vec<Duration>>,
     /// The answer to a look.
     shows: Mutex<Shows>,

@@ -16,7 +16,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
 
 use crate::On;
 
-/// How long a test may take: much more than it needs.
+/// The longest time that a test may take: much more than it needs.
 const LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) const TTL: Duration = Duration::from_secs(20);

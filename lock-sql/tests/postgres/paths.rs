@@ -65,7 +65,7 @@ pub(crate) fn any_search_path_finds_the_same_table() -> Outcome {
     })
 }
 
-/// What another client may leave in a session that a pooler lends to us next.
+/// The settings that another client may leave in a session that a pooler lends to us next.
 const LEFT_BEHIND: [&str; 10] = [
     "SET search_path = other_of_TABLE_, pg_catalog, public",
     "SET synchronous_commit = off",

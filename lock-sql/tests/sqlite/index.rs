@@ -19,7 +19,7 @@ const CLAIMS: usize = 50;
 /// The answers to the claims so far.
 #[derive(Debug, Default)]
 struct Answers {
-    /// How many claims were granted their locks before the index was removed, and how many after that.
+    /// The numbers of claims that were granted their locks before the index was removed, and after that.
     granted: [usize; 2],
     errors: usize,
 }

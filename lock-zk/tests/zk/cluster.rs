@@ -20,7 +20,7 @@ use lock_conformance::timing::{released, still_held, void};
 
 const TICK: Duration = Duration::from_millis(200);
 const TTL: Duration = Duration::from_secs(2);
-/// How long an election may take on a busy machine.
+/// The longest time that an election may take on a busy machine.
 const FAILOVER: Duration = Duration::from_secs(15);
 
 fn settings() -> Settings {

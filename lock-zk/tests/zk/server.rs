@@ -13,7 +13,7 @@ use lock_zk::zookeeper_client;
 
 use crate::common;
 
-/// How long the calls of a claim may take, unless the test says otherwise.
+/// The longest time that the calls of a claim may take, unless the test says otherwise.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
 pub(crate) const TTL: Duration = Duration::from_secs(2);
 pub(crate) const LONG: Duration = Duration::from_secs(20);

@@ -17,7 +17,7 @@ struct Write<'a> {
     database: &'a str,
     /// The fence's statement.
     accept: &'a str,
-    /// What the holder writes.
+    /// The holder's write.
     write: &'a str,
     resource: &'a str,
     token: i64,

@@ -1,4 +1,4 @@
-//! What is true where each waiter has a place on the server.
+//! Cases for servers on which each waiter has a place.
 
 use std::time::{Duration, Instant};
 

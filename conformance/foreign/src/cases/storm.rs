@@ -7,13 +7,13 @@ use tokio::task::JoinSet;
 use super::Contender;
 use crate::counter::Counter;
 
-/// How long a storm lasts, and how fast it is.
+/// The length and the pace of a storm.
 #[derive(Clone, Copy, Debug)]
 pub struct Storm {
     /// After this time, no client begins another turn.
     pub length: Duration,
-    /// How long a client does something else after each of its turns. Where waiters poll, they come between two turns
-    /// only if these have such a pause.
+    /// The time that a client spends on something else after each of its turns. Where waiters poll, they come between
+    /// two turns only if these have such a pause.
     pub pause: Duration,
 }
 

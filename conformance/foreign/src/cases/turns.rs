@@ -1,4 +1,4 @@
-//! What is true also where the server knows of no waiters.
+//! Cases for all servers, even those that know of no waiters.
 
 use std::time::{Duration, Instant};
 

@@ -1,11 +1,11 @@
-//! What an administrator of a backend's server can do and see.
+//! Things that an administrator of a backend's server can do and see.
 
 use std::sync::Arc;
 
 use lock_conformance::harness::{Age, Count, Forget, Interrupt, KeepBusy, Residue};
 use lock_conformance::{Ability, Missing};
 
-/// What an administrator can do on one server, or why not.
+/// The abilities of an administrator on one server, or the reasons why they are missing.
 #[derive(Clone, Debug)]
 pub struct AdminAbilities {
     /// See [`Harness::can_forget`](lock_conformance::Harness::can_forget).

@@ -1,4 +1,4 @@
-//! What a test reads of a Redis server, and does to it, on a connection of its own.
+//! The reads and changes that a test makes on a Redis server, on a connection of its own.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -21,7 +21,7 @@ pub(crate) const CASES: &[Case] = &[
     case!(a_name_that_a_crowd_waits_for_costs_no_other_lock, promise = "busy-names", classes = [B36]; load Medium),
 ];
 
-/// How many names are busy: fewer than a client has connections, and more.
+/// The numbers of busy names: fewer than a client has connections, and more.
 const COUNTS: [usize; 2] = [3, 10];
 
 /// Clients, each with some names of its own that another program keeps busy. The client with the most names has the server

@@ -266,7 +266,7 @@ async fn a_client_used_after_its_runtime_says_so(s: Setting) {
     }
 }
 
-/// How long the last handle of a dedicated client waits for its releases.
+/// The time that the last handle of a dedicated client waits for its releases.
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
 /// Drops the last handle. A release that was not done within its wait continues without it.

@@ -64,7 +64,7 @@ async fn hold(s: &Setting, server: &dyn OwnServer, name: &Name) -> Guard {
     s.hold_by(&open(server).await, name).await
 }
 
-/// Whether this client can get the lock at once. Releases it again.
+/// Returns whether this client can get the lock at once. Releases it again.
 async fn is_free(s: &Setting, client: &Client, name: &Name) -> bool {
     let lock = s.lock(client, name).build().expect("fine terms");
     match lock.try_acquire().answered().await {

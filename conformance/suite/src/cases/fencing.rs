@@ -28,7 +28,7 @@ pub(crate) const CASES: &[Case] = &[
     ),
 ];
 
-/// Whether tokens rise even after all data was lost.
+/// Returns whether tokens rise even after all data was lost.
 pub(super) fn outlives_the_data(s: &Setting) -> bool {
     !matches!(s.info.fencing, Fencing::UntilAMajorityLosesItsData { .. })
 }

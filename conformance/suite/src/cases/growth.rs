@@ -1,5 +1,5 @@
-//! What grows, and what doesn't. Names that are not used any more cost nothing in the end, neither the server nor a
-//! client. Locks that share a session share its heartbeats.
+//! Things that grow, and things that don't. Names that are not used any more cost nothing in the end, neither the
+//! server nor a client. Locks that share a session share its heartbeats.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a child process inherits from its parent: nothing of a lock.
+//! A child process inherits nothing of a lock from its parent.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -145,7 +145,7 @@ async fn a_fixed_lease_is_renewed_by_hand(s: Setting) {
     assert_eq!(guard.renew(s.ttl()).await.expect_err("it is over").kind(), ErrorKind::Lost);
 }
 
-/// What is not asked of the server any more is lock-core's `a_left_lock_is_neither_renewed_nor_released`.
+/// The test `a_left_lock_is_neither_renewed_nor_released` of lock-core shows that the server is asked nothing more.
 async fn a_lock_that_was_left_is_released_by_another_client(s: Setting) {
     let (name, client, other) = (s.name(), s.client().await, s.client().await);
     let guard = s.hold_by(&client, &name).await;
@@ -174,7 +174,7 @@ async fn a_lock_that_was_left_is_released_by_another_client(s: Setting) {
     released(next).await;
 }
 
-/// How exactly it ends does not depend on the server: lock-core's `max_hold_ends_it_to_the_millisecond`.
+/// Its exact end does not depend on the server: lock-core's `max_hold_ends_it_to_the_millisecond`.
 async fn max_hold_ends_it_whatever_is_renewed(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
     let most = s.ttl() * 2;

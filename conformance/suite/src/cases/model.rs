@@ -14,7 +14,7 @@ pub(crate) const CASES: &[Case] = &[
     case!(random_steps_have_the_models_answers, promise = "model", classes = [B3, B4, B9, B10, B12, B13, B15]; load Heavy; if |s| model::has(&s.info)),
 ];
 
-/// How many plays run at the same time.
+/// The number of plays that run at the same time.
 const AT_ONCE: usize = 3;
 const STEPS: usize = 100;
 /// If something rare has not happened yet, plans continue up to this multiple of their usual number.

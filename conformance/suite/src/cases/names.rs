@@ -150,10 +150,10 @@ fn queues(client: &Client) -> usize {
 const HELD: usize = 100;
 /// On a slow server there are fewer names, but at least these.
 const LEAST_NAMES: usize = 1000;
-/// How many names are used between two checks of the time.
+/// The number of names that are used between two checks of the time.
 const PORTION: usize = 500;
 const LONG_ENOUGH: Duration = Duration::from_secs(20);
-/// How many tasks acquire and release at the same time.
+/// The number of tasks that acquire and release at the same time.
 const TASKS: usize = 50;
 
 fn numbered(s: &Setting, client: &Client, run: &Name, whose: &str, n: usize) -> LockBuilder {

@@ -34,7 +34,7 @@ pub(crate) const CASES: &[Case] = &[
     case!(a_slot_that_is_kept_or_run_is_told_apart, promise = "slot-done-is-shown", classes = [B35]),
 ];
 
-/// How much later than its slot a run begins at most that waits for it: its lease ends later by the two calls of the last
+/// Returns the longest delay of a run that waits for its slot: its lease ends later by the two calls of the last
 /// completion, and then it asks as after a death.
 fn late(s: &Setting) -> Duration {
     bounds::after_a_death(&s.info, ms(100))

@@ -209,7 +209,7 @@ async fn stop(part: &mut PartProcess) {
     }
 }
 
-/// What a holder prints that was told as soon as its lease had ended.
+/// The line of a holder that was told as soon as its lease had ended.
 const EXPIRED: &str = "Lost, held: false, worked late: false, Expired, renewed: false, Expired";
 
 async fn a_holder_stopped_for_longer_than_its_lease_is_told_first_thing(

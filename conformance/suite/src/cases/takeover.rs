@@ -198,7 +198,7 @@ async fn tasks_of_one_client_hand_it_over(s: Setting) {
     assert!(s.is_free(&name).await);
 }
 
-/// How long each call takes at most in the cases with a proxy.
+/// Returns the longest time that each call takes in the cases with a proxy.
 fn patience(s: &Setting) -> Duration {
     s.ttl() * 3 / 4
 }

@@ -18,7 +18,7 @@ pub(crate) const CASES: &[Case] = &[
     case!(try_run_drops_its_work_when_the_lock_goes, promise = "run", classes = [B11, B20]),
 ];
 
-/// What happens to work that never ends by itself.
+/// The beginning and the drops of work that never ends by itself.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Endless {
     begun: Arc<Notify>,

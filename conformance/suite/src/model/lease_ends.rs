@@ -16,7 +16,7 @@ struct Ends {
     latest: Instant,
 }
 
-/// What is known of the lease of each name. Between the earliest and the latest possible end, the answer to a step is
+/// The known end of the lease of each name. Between the earliest and the latest possible end, the answer to a step is
 /// open.
 #[derive(Debug)]
 pub(super) struct LeaseEnds {
@@ -56,17 +56,17 @@ impl LeaseEnds {
         soon.is_some()
     }
 
-    /// Whether a server with sessions may have freed, by this moment, a lock that was revoked.
+    /// Returns whether a server with sessions may have freed, by this moment, a lock that was revoked.
     pub(super) fn may_be_freed(&self, name: usize, ended: Instant) -> bool {
         self.frees[name].is_some_and(|free| free <= ended)
     }
 
-    /// Whether the lease may have ended between these two moments.
+    /// Returns whether the lease may have ended between these two moments.
     pub(super) fn met(&self, name: usize, began: Instant, ended: Instant) -> bool {
         self.ends[name].is_some_and(|ends| ends.earliest <= ended && began < ends.latest)
     }
 
-    /// Whether a session may have ended during such a silence.
+    /// Returns whether a session may have ended during such a silence.
     pub(super) fn is_long(&self, silence: Duration) -> bool {
         silence > self.margin
     }
@@ -113,8 +113,8 @@ impl LeaseEnds {
     }
 }
 
-/// Whether no lock that was revoked waits for its holder's deadline. A release alone does not say so, because a waiter
-/// behind that lock releases a place too.
+/// Returns whether no lock that was revoked waits for its holder's deadline. A release alone does not say so, because a
+/// waiter behind that lock releases a place too.
 fn no_revoked_lock_waits(said: &Said) -> bool {
     match said {
         Said::Granted { .. } | Said::Revoked(Revoked::Free) => true,

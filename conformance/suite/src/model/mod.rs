@@ -23,12 +23,12 @@ use self::side::{Said, Side, Terms};
 use crate::setting::Setting;
 use crate::timing::void;
 
-/// How many plays of a plan may be void.
+/// The number of plays of a plan that may be void.
 const PLAYS: usize = 5;
-/// How long a plan that showed a disagreement may be shortened.
+/// The longest time for which a plan that showed a disagreement may be shortened.
 const SHRINKING: Duration = Duration::from_secs(8);
 
-/// How long the news of a loss may take where it comes with a session's heartbeats.
+/// The longest time that the news of a loss may take where it comes with a session's heartbeats.
 const LOSS: Duration = Duration::from_secs(1);
 
 /// Steps at whose end the two servers disagree.
@@ -46,10 +46,10 @@ impl fmt::Display for Disagreement {
     }
 }
 
-/// What happened in plays that came to their end. A comparison shows nothing about what never happened.
+/// The events of plays that came to their end. A comparison shows nothing about what never happened.
 pub(crate) type Happened = BTreeSet<&'static str>;
 
-/// How a play ended.
+/// The end of a play.
 enum Play {
     Agreed(Happened),
     /// At this step.
@@ -155,7 +155,7 @@ struct Stage<'a> {
     happened: Happened,
 }
 
-/// What a step means for its play.
+/// The meaning of a step for its play.
 enum Went {
     On,
     /// A lock that was revoked may be free on one of the two servers and not on the other, as long as its holder's
@@ -165,7 +165,7 @@ enum Went {
     Void,
 }
 
-/// What both servers answered to one step; nothing if the step asks them nothing.
+/// The answers of both servers to one step; nothing if the step asks them nothing.
 struct Answers {
     said: Option<Said>,
     model: Option<Said>,

@@ -1,12 +1,12 @@
-//! What is done on both servers. A plan is made from a seed. Any part of a plan is a plan too: a step names the place
-//! of a claim, and does nothing if that place is empty.
+//! The steps that are taken on both servers. A plan is made from a seed. Any part of a plan is a plan too: a step names
+//! the place of a claim, and does nothing if that place is empty.
 
 use lock_core::driver::{Queueing, When};
 
 use crate::dice::Dice;
 
 pub(super) const NAMES: usize = 2;
-/// How many claimants may claim a name at the same time.
+/// The number of claimants that may claim a name at the same time.
 const CLAIMANTS: usize = 3;
 
 /// The place of a claim: one of the claimants of one of the names.
@@ -16,7 +16,7 @@ pub(super) struct ClaimSlot {
     pub(super) claimant: usize,
 }
 
-/// How long a lease is asked for.
+/// The length of a lease that is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Term {
     /// A play may wait until it has ended.

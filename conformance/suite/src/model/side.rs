@@ -18,10 +18,10 @@ use super::plan::{ClaimSlot, Holder, NAMES, Step, Term};
 /// The label of the owner that revokes.
 pub(super) const REVOKER: &str = "the revoker";
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long the notification of a release may take.
+/// The longest time that the notification of a release may take.
 const NEWS: Duration = Duration::from_secs(1);
 
-/// How long leases are asked for.
+/// The lengths of leases that are asked for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
     pub(super) short: Duration,
@@ -67,7 +67,7 @@ pub(super) enum Said {
     Revoked(Revoked),
 }
 
-/// How a token compares with those that were granted before.
+/// The rank of a token among those that were granted before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rank {
     /// Above all of them.
@@ -82,7 +82,7 @@ pub(super) enum Rank {
 #[derive(Clone, Debug)]
 pub(super) struct Shown {
     pub(super) label: Option<String>,
-    /// Whether the token is the highest that was granted, if a token is shown.
+    /// True if the token is the highest that was granted. `None` if no token is shown.
     pub(super) has_last_token: Option<bool>,
     pub(super) left: Option<Duration>,
 }
@@ -135,7 +135,7 @@ impl Side {
         listening.map(|(slot, _)| *slot).collect()
     }
 
-    /// Whether the claim of this slot is notified of a release.
+    /// Returns whether the claim of this slot is notified of a release.
     pub(super) async fn hears(&mut self, slot: ClaimSlot) -> bool {
         let Some(state) = self.slots.get_mut(&slot) else { return false };
         tokio::time::timeout(NEWS, state.claim.changed()).await.is_ok()

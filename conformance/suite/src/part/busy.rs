@@ -17,10 +17,10 @@ use super::{BUSY_FORKS, Order, forked};
 use crate::harness::Harness;
 use crate::timing::Answered;
 
-/// How long a child may take for all its calls.
+/// The longest time that a child may take for all its calls.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// What the process has, and a child has copies of.
+/// Everything that the process has, and that a child has copies of.
 struct All {
     client: Client,
     guard: Guard,

@@ -14,12 +14,12 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::log::{Direction, Fault, Log};
 use super::{Cut, DirectionControl, Network, State};
 
-/// How long a doubled request waits for an answer before it continues without one.
+/// The time that a doubled request waits for an answer before it continues without one.
 const ANSWER: Duration = Duration::from_millis(50);
 
 const BUFFER: usize = 64 * 1024;
 
-/// What one read returned; empty at the end of the stream.
+/// The result of one read; empty at the end of the stream.
 struct Chunk {
     number: u64,
     at: Instant,
@@ -208,7 +208,7 @@ async fn deliver(bytes: &[u8], mut to: impl AsyncWrite + Unpin, flow: Flow<'_>) 
     Ok(())
 }
 
-/// What happens to a chunk.
+/// The fate of a chunk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Arrival {
     InTime,

@@ -1,4 +1,4 @@
-//! What the proxy was told to do, and what it did.
+//! The orders that the proxy was given, and the acts that it did.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ impl Direction {
     pub const BOTH: [Direction; 2] = [Direction::ToServer, Direction::ToClient];
 }
 
-/// What the proxy does to a network.
+/// A thing that the proxy does to a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
     /// A chunk was delayed.
@@ -40,7 +40,7 @@ pub enum Fault {
     Refused,
 }
 
-/// How often each fault took effect. A fault that was ordered and took no effect has a zero.
+/// The number of times that each fault took effect. A fault that was ordered and took no effect has a zero.
 #[derive(Debug, Default)]
 pub(super) struct Log(Mutex<BTreeMap<Fault, u64>>);
 

@@ -22,7 +22,7 @@ use self::log::Log;
 pub use self::log::{Direction, Fault};
 use crate::timing::{comes_true, void};
 
-/// How long it may take to deliver what was held.
+/// The longest time that the delivery of what was held may take.
 const ARRIVAL: Duration = Duration::from_secs(5);
 
 /// A proxy in front of a server, on a free port of 127.0.0.1. With several servers there is one in front of each, and
@@ -45,7 +45,7 @@ struct Listener {
     accepting: JoinHandle<()>,
 }
 
-/// How connections are cut.
+/// The way in which connections are cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// Both ends are reset.
@@ -56,7 +56,7 @@ pub enum Cut {
     HalfOpen,
 }
 
-/// What the proxy's tasks share.
+/// Everything that the proxy's tasks share.
 #[derive(Debug)]
 struct Network {
     server: String,
@@ -66,7 +66,7 @@ struct Network {
     cut: watch::Sender<Option<Cut>>,
     refusing: AtomicBool,
     doubling: AtomicBool,
-    /// How long the handshake of a new connection takes, in microseconds.
+    /// The length of the handshake of a new connection, in microseconds.
     handshake: AtomicU64,
     /// The number of connections opened so far, which is the number of the next one.
     opened: AtomicU64,
@@ -87,7 +87,7 @@ struct DirectionControl {
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
     delay: Duration,
-    /// How long to wait after each byte.
+    /// The pause after each byte.
     trickle: Option<Duration>,
     /// Connections with a number below this one are held.
     held_below: u64,

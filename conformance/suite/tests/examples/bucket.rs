@@ -37,7 +37,7 @@ impl std::fmt::Debug for Server {
     }
 }
 
-/// What the driver needs of the server.
+/// Everything that the driver needs of the server.
 #[derive(Clone, Debug)]
 struct Bucket {
     server: Arc<Server>,
@@ -55,7 +55,7 @@ impl Bucket {
     }
 }
 
-/// How a connection is opened, as for a `SharedConnection`. This one needs none.
+/// The opening of a connection, as for a `SharedConnection`. This one needs none.
 #[async_trait]
 impl Connect for Bucket {
     type Connection = ();

@@ -215,7 +215,7 @@ fn unexpected(answer: &Answer) -> Error {
 #[derive(Clone, Default)]
 struct Server {
     locks: Arc<Mutex<LeaseServer>>,
-    /// What a connection for notifications would feed.
+    /// The hub that a connection for notifications would feed.
     hub: Hub,
     /// The same for revokes, by the owner that holds.
     holders: Watchers,

@@ -22,7 +22,7 @@ pub(crate) const CASES: &[WhereAllowed] = &[
     ("a watcher that is killed in an inner namespace takes no group of the outer one with it", inner_numbers),
 ];
 
-/// How namespaces are made: with the caller's own rights, or with those that a user namespace gives. /proc belongs to
+/// Ways to make namespaces: with the caller's own rights, or with those that a user namespace gives. /proc belongs to
 /// the outer namespace, or to the new one. All processes there end with the program that made the namespace.
 const OUTER: [&[&str]; 2] = [
     &["unshare", "--pid", "--fork", "--kill-child"],

@@ -40,7 +40,7 @@ const WORK: &[&str] = &[
 const OTHERS: &[(&str, &str)] =
     &[("cargo", "true"), ("docker", "true"), ("psql", "cat >/dev/null"), ("man", "cat >/dev/null")];
 
-/// What examples wait or keep for, and something shorter.
+/// The times that examples wait or keep for, and something shorter.
 const SHORTER: &[(&str, &str)] = &[
     ("--wait 30m", "--wait 1s"),
     ("--wait 5m", "--wait 1s"),

@@ -23,7 +23,7 @@ pub(crate) const CASES: &[WhereAllowed] = &[
     ("the recipes for Kubernetes and compose start what they say", containers),
 ];
 
-/// What the commands of the recipes do: they say what they are, and that they have a token.
+/// The script of the recipes' commands: they say what they are, and that they have a token.
 const WORK: &str = "#!/bin/sh\necho \"$(basename \"$0\") ${LOCK_TOKEN:+with a token}\"\n";
 
 /// A machine on which a recipe is tried.

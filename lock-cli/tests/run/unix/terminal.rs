@@ -39,7 +39,7 @@ struct Session {
     terminal: File,
     shell: Child,
     screen: Arc<Screen>,
-    /// How much of the screen's text was matched so far.
+    /// The length of the screen's text that was matched so far.
     seen: usize,
 }
 

@@ -35,12 +35,12 @@ pub(crate) const CASES: &[WhereAllowed] = &[
     ("a frozen process keeps the lock until it has ended", frozen),
 ];
 
-/// How the program is started without CAP_KILL.
+/// The prefix with which the program is started without CAP_KILL.
 const POWERLESS: [&str; 5] = ["setpriv", "--bounding-set", "-kill", "--inh-caps", "-kill"];
-/// How the command starts another user's process.
+/// The prefix with which the command starts another user's process.
 const OTHER_USER: &str = "setpriv --reuid 65534 --clear-groups";
 
-/// What another user's process writes to. It ends when the folder is gone.
+/// The folder that another user's process writes to. The process ends when the folder is gone.
 struct Work(TempDir);
 
 impl Work {

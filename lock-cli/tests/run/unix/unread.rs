@@ -36,14 +36,14 @@ pub(crate) const CASES: &[OnServer] = &[
     ("an output that refuses what it has no room for is waited for", refusing),
 ];
 
-/// How long an answer is waited for, and the last messages after it.
+/// The longest time that an answer is waited for, and the last messages after it.
 const ANSWER: Duration = Duration::from_secs(5);
 const LAST: Duration = Duration::from_secs(2);
 
 /// A pipe without room for a single byte.
 struct Full {
     reader: PipeReader,
-    /// How many bytes it was filled with.
+    /// The number of bytes that it was filled with.
     filled: usize,
 }
 

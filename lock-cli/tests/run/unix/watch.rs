@@ -37,7 +37,7 @@ pub(crate) const CASES: &[OnServer] = &[
     ("a command that has left its group is ended and gets signals", out_of_its_group),
 ];
 
-/// How long ending everything may take on a busy machine: far less than the 30 s of a lease.
+/// The longest time that ending everything may take on a busy machine: far less than the 30 s of a lease.
 pub(crate) const SOON: Duration = Duration::from_secs(5);
 
 fn stopped(server: &Owned) {

@@ -12,7 +12,7 @@ use lock_conformance::assert_in_time;
 use super::history::{Failover, Harm, Held, History, Way, Write};
 use super::load::Contended;
 
-/// What a guard keeps between its deadline and the end of its lease, besides 1 % of it.
+/// The time that a guard keeps between its deadline and the end of its lease, besides 1 % of it.
 const GUARD: Duration = Duration::from_millis(2);
 
 pub(super) fn check(history: &History, names: &[Contended], failovers: &[Failover]) {

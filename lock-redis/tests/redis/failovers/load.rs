@@ -11,11 +11,11 @@ use tokio::task::JoinSet;
 use super::FAILOVER;
 use super::history::{Held, History, Loss};
 
-/// How many clients there are. Each has a task for each name.
+/// The number of clients. Each has a task for each name.
 const CLIENTS: usize = 3;
 /// Between two writes of a holder.
 const PAUSE: Duration = Duration::from_millis(4);
-/// How long after a loss a holder writes once more.
+/// The time after a loss at which a holder writes once more.
 const LATE: Duration = Duration::from_millis(500);
 
 /// A name that clients contend for.

@@ -59,7 +59,7 @@ pub(super) async fn processes_hand_the_lock_over(s: Setting, program: Arc<dyn Lo
     assert!(s.is_free(&name).await);
 }
 
-/// What happens to a program `lock` in the storm while it holds the lock.
+/// The fate of a program `lock` in the storm while it holds the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Spared,
