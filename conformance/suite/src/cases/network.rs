@@ -14,7 +14,7 @@ use crate::case::{Case, case};
 use crate::harness::{OneTrip, Replays, ThroughProxy};
 use crate::proxy::{Direction, Fault, Proxy};
 use crate::setting::{Setting, ms};
-use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, within};
+use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, void, within};
 
 use held_up::{
     a_release_held_up_between_its_requests_wakes_the_waiter,
@@ -174,11 +174,19 @@ async fn what_arrives_twice_counts_once(s: Setting, net: Arc<dyn ThroughProxy>, 
     let (name, proxy, ttl) = (s.name(), net.proxy().await, Duration::from_secs(3));
     proxy.double();
     let (doubled, direct) = (net.client(&proxy, Options::default()).await, s.client().await);
-    let lock = |client: &Client| client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
+    let lock =
+        |client: &Client| client.lock(name.as_str()).ttl(ttl).wait(ttl * 2).build().expect("fine terms");
     let (doubled, direct) = (lock(&doubled), lock(&direct));
     let mut last = None;
     for _ in 0..25 {
-        let guard = doubled.acquire().answered().await;
+        let guard = match doubled.acquire().await {
+            // The client that just released it had it after the release: the holder is a late second copy of an attempt,
+            // which these protocols exclude. The proxy can't tell the answer to one copy from that to another request.
+            Err(e) if e.kind() == ErrorKind::Timeout && net.multiplexes() && last.is_some() => {
+                void("the second copy of an attempt came after its release")
+            }
+            granted => std::future::ready(granted).answered().await,
+        };
         assert!(last < Some(guard.token()), "{last:?}, then {}", guard.token());
         let left = guard.renew(ttl).answered().await;
         still_held(&guard);
