@@ -10,7 +10,6 @@ use lock_test_servers::{MongoDb, Product, StandaloneMongoDb};
 
 use crate::server::{LONG, PATIENCE, Server, document, key, run, terms};
 
-/// The test counts the commands of each kind that the server has been sent.
 pub(crate) fn renewals_in_one_moment_share_requests() {
     const KINDS: [&dyn Product; 2] = [&MongoDb, &StandaloneMongoDb];
     run(async {

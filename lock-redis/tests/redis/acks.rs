@@ -221,7 +221,14 @@ pub(crate) fn batched_calls_share_one_wait_within_their_patience() {
             let mut claim = claim(&client, &format!("lock {nth}"), 20_000);
             async move { claim.attempt().await }
         });
-        for attempt in futures_util::future::join_all(attempts).await {
+        // No replica acknowledges the first of them before all are asked for, so they are of one moment on a busy
+        // machine, too.
+        pause(&servers.servers()[1..]);
+        let (attempts, ()) = tokio::join!(futures_util::future::join_all(attempts), async {
+            until("one is sent", async || primary.ask::<u32>(&["EXISTS", "lock 0"]).await == 1).await;
+            resume(&servers.servers()[1..]);
+        });
+        for attempt in attempts {
             assert!(matches!(attempt.unwrap(), Attempt::Granted(_)));
         }
         let waits = primary.calls("wait").await - before;
