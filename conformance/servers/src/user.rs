@@ -7,7 +7,6 @@ use std::process::Command;
 
 /// Another user than that of this process.
 #[derive(Clone, Debug)]
-#[cfg_attr(not(unix), expect(dead_code, reason = "there is no other user"))]
 pub(super) struct User {
     user: u32,
     group: u32,

@@ -16,7 +16,7 @@ use lock_test_servers::{
 };
 
 /// The environment variable with the part that this program plays in a process of its own, and with its product.
-const PART: &str = "LOCK_TEST_PART";
+const PART: &str = "LOCK_TEST_SERVERS_PART";
 /// The password in a URL, which is never shown.
 const PASSWORD: &str = "secret";
 /// The beginning of what the part `find` prints if there is no server.

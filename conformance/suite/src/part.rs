@@ -23,6 +23,7 @@ const ORDER: &str = "LOCK_TEST_PART";
 /// The first line of a process: it holds the lock, with this token.
 const HOLDS: &str = "holds with token ";
 /// The number of times that [`Part::ForksBusy`] forks.
+#[cfg(unix)]
 pub(crate) const BUSY_FORKS: usize = 40;
 /// The longest time that a process may take for its next line.
 const LIMIT: Duration = Duration::from_secs(20);
