@@ -8,7 +8,7 @@ use crate::report::Judgement;
 /// After a crash of its holder the lock is free when the lease has ended.
 pub(super) const CRASH: &str = "waiting::a_waiter_goes_by_its_holders_ttl";
 /// An owner that holds it is granted it again.
-pub(super) const SAME_OWNER: &str = "contract::granted_again_with_the_same_token_and_what_is_left";
+pub(super) const SAME_OWNER: &str = "contract::a_lock_granted_again_has_its_token_and_rest";
 pub(super) const RELEASE_OF_ANOTHERS: &str = "contract::release_never_touches_anothers";
 pub(super) const RENEWED: &str = "lease::a_live_holder_keeps_it";
 pub(super) const MAX_HOLD: &str = "lease::max_hold_ends_it_whatever_is_renewed";

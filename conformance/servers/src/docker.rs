@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn no_daemon_and_no_image_leave_it_to_the_next_source_and_the_rest_is_a_failure() {
+    fn only_a_missing_daemon_or_image_leaves_other_sources() {
         let socket = DockerError::SocketNotFoundError("/nowhere".to_owned());
         let scheme = DockerError::UnsupportedURISchemeError { uri: "ssh://host".to_owned() };
         let pull = ClientError::PullImage { descriptor: "redis:7.4".to_owned(), err: refused(500) };

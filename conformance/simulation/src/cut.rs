@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn an_early_end_is_a_change_once_and_none_after_its_time() {
+    fn an_early_end_changes_once_and_only_before_it() {
         let mut cuts = Cuts::default();
         assert!(cuts.is_empty());
         cuts.add_cut(cut(0));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_needs_a_majority_of_the_servers_that_were_not_touched() {
+    fn a_hold_needs_a_majority_of_untouched_servers() {
         let mut cuts = Cuts::default();
         cuts.add_cut(cut(0));
         assert_eq!(cuts.changes(1, &has(&[1, 2]), 3), []);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_has_forgotten_still_counts_for_the_hold() {
+    fn a_forgotten_part_still_counts_for_the_hold() {
         let mut cuts = Cuts::default();
         cuts.add_forgotten(cut(1));
         cuts.add_cut(cut(0));

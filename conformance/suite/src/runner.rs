@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_has_ended_is_said_once_and_no_further_case_runs() {
+    fn an_ended_server_ends_the_run_and_tells_once() {
         let info = block_on(async { Memory::new().client().await.expect("it is here").info() });
         let setting = Setting { harness: Arc::new(Ends::default()), info };
         // Each of them opens a client first.

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_keeps_a_thread_is_noticed_and_what_waits_is_not() {
+    fn a_blocked_thread_is_noticed_a_waiting_one_not() {
         let waits = async {
             drop(tokio::spawn(std::future::pending::<()>()));
         };

@@ -134,7 +134,7 @@ fn a_refusal_without_a_holder_is_caught() {
 }
 
 #[test]
-fn a_claim_that_ends_in_the_moment_of_the_question_is_a_reason_to_refuse() {
+fn a_claim_that_ends_now_still_refuses() {
     let entry = |at, what| Entry { at, what };
     let ended = |ends| {
         let refused = What::NotGranted { call: 0, why: Why::Timeout };
@@ -158,7 +158,7 @@ fn a_release_that_ends_anothers_hold_is_caught() {
 }
 
 #[test]
-fn a_lock_that_is_given_back_while_its_work_goes_on_is_caught() {
+fn a_release_while_the_work_goes_on_is_caught() {
     let revoked = |left| {
         let told = What::Told { call: 0, cause: Some(LossReason::Revoked), late: 0, left };
         let revokes = What::Revokes { call: 5, client: 3, lock: 0, when: When::HoldersDeadline };

@@ -29,7 +29,7 @@ fn overlap(what: Vec<(u64, What)>, at: u64, token: u64) -> Vec<(u64, What)> {
 }
 
 #[test]
-fn a_lease_that_was_ended_early_excuses_an_overlap_until_the_next_renewal() {
+fn a_lease_ended_early_excuses_overlap_until_its_renewal() {
     let violations = |what, token, at| check(&crate::logs::at(overlap(what, at, token))).violations.len();
     assert_eq!(violations(vec![], 7, 100), 0);
     assert_eq!(check(&at(overlap(vec![], 100, 7))).excused[Invariant::Exclusion as usize], 1);
@@ -47,7 +47,7 @@ fn a_lease_that_was_ended_early_excuses_an_overlap_until_the_next_renewal() {
 }
 
 #[test]
-fn a_renewal_that_was_lost_just_before_the_end_excuses_an_overlap_as_one_after_it() {
+fn a_renewal_lost_before_the_end_excuses_an_overlap() {
     let first = [vec![(1, asked(0, 0)), (2, granted(0, 7)), (3, asked(1, 1))]].concat();
     let violations = |fate, lost_at, at| {
         let missed = vec![(lost_at, What::Missed { client: 0, server: 0, fate })];
@@ -62,7 +62,7 @@ fn a_renewal_that_was_lost_just_before_the_end_excuses_an_overlap_as_one_after_i
 
 /// Of three servers, two had voted for call 0, and were made to end that before the third voted for it.
 #[test]
-fn a_majority_of_votes_that_had_ended_excuses_a_grant_with_a_higher_token_on_several_servers() {
+fn an_ended_majority_excuses_a_grant_with_higher_token() {
     let violations = |servers, shortened_at, at: u64| {
         let mut log = vec![
             (0, opens(FamilyName::Redlock, servers, WakesBy::PushesAndLooks)),
@@ -84,7 +84,7 @@ fn a_majority_of_votes_that_had_ended_excuses_a_grant_with_a_higher_token_on_sev
 
 /// A proof that is younger than a third of the ttl counts as a renewal, too. It may be from before the lease was ended.
 #[test]
-fn a_session_is_asked_again_a_ninth_of_the_ttl_later() {
+fn a_session_is_asked_again_after_a_ninth() {
     let queue = vec![(0, opens(FamilyName::Queue, 1, WakesBy::PushesAndLooks))];
     let violations =
         |at| check(&crate::logs::at([queue.clone(), overlap(vec![], at, 7)].concat())).violations.len();
@@ -94,7 +94,7 @@ fn a_session_is_asked_again_a_ninth_of_the_ttl_later() {
 
 /// The lease of the successor was ended, too, and an attempt that came twice gave the first holder the lock again.
 #[test]
-fn a_holder_that_has_it_again_is_alone_once_its_successor_is_told() {
+fn a_holder_again_is_alone_once_the_successor_knows() {
     let begin = [overlap(vec![], 100, 7), vec![(101, holder(Some(1))), (102, shortened(1, 8, 600))]].concat();
     let stands = [begin.clone(), vec![(103, holder(Some(0)))]].concat();
     let successor_is_told = vec![(150, told(1, LossReason::Gone, 450))];
@@ -105,7 +105,7 @@ fn a_holder_that_has_it_again_is_alone_once_its_successor_is_told() {
 }
 
 #[test]
-fn a_wait_behind_another_caller_of_the_client_excuses_a_timeout_without_a_holder() {
+fn a_wait_behind_the_clients_caller_excuses_a_timeout() {
     let times_out = |what: Vec<(u64, What)>| {
         let end = vec![(3_500, What::NotGranted { call: 1, why: Why::Timeout })];
         [vec![(2_000, asked(0, 0))], what, end].concat()
@@ -133,7 +133,7 @@ fn a_wait_behind_another_caller_of_the_client_excuses_a_timeout_without_a_holder
 
 /// A node of several has heard an earlier try of the call once more.
 #[test]
-fn an_earlier_try_that_came_twice_excuses_a_timeout_on_several_servers() {
+fn a_doubled_attempt_excuses_a_timeout_on_several_servers() {
     let twice = What::Missed { client: 0, server: 1, fate: Fate::Twice { until: 2_100_000 } };
     let log = |servers, heard| {
         vec![
@@ -150,7 +150,7 @@ fn an_earlier_try_that_came_twice_excuses_a_timeout_on_several_servers() {
 
 /// The server refuses the call in front, an attempt of which was revoked, until its clock has caught up.
 #[test]
-fn a_clock_that_was_set_back_excuses_trouble_behind_a_revoked_call() {
+fn a_clock_set_back_excuses_trouble_after_a_revoke() {
     let log = |by, refused| {
         let step = Fault { kind: Kind::Step(0, by), begins: 2_000, ends: 2_000 };
         let revokes = What::Revokes { call: 5, client: 3, lock: 0, when: When::HoldersDeadline };
@@ -169,7 +169,7 @@ fn a_clock_that_was_set_back_excuses_trouble_behind_a_revoked_call() {
 }
 
 #[test]
-fn a_release_of_what_a_clock_has_brought_back_is_excused() {
+fn a_release_after_a_clock_set_back_is_excused() {
     let begin = || vec![(2_000, asked(0, 0)), (2_001, granted(0, 7)), (2_002, let_go(0))];
     let released = || vec![(2_500, What::Ended { call: 0, ending: Ending::Released })];
     let step = |by| {
@@ -208,7 +208,7 @@ fn a_release_that_a_majority_has_heard_is_honest() {
 }
 
 #[test]
-fn a_fixed_lease_that_was_ended_early_is_believed_in_to_its_end() {
+fn a_fixed_lease_ended_early_is_believed_throughout() {
     let fixed = Terms { fixed: true, ..TERMS };
     let log = |at| {
         let begin = vec![(1, asked_on(0, 0, fixed)), (2, granted(0, 7)), (3, asked(1, 1))];
@@ -259,7 +259,7 @@ fn told(call: usize, cause: LossReason, left: u64) -> What {
 }
 
 #[test]
-fn a_loss_for_another_reason_than_is_told_is_caught() {
+fn a_loss_told_for_a_wrong_reason_is_caught() {
     let begin = || vec![(2_000, asked(0, 0)), (2_001, granted(0, 7)), (2_002, held(0))];
     let tells = |cause, left| [begin(), vec![(2_100, told(0, cause, left))]].concat();
     let after = |what, cause, left| [begin(), vec![(2_050, what), (2_100, told(0, cause, left))]].concat();
@@ -334,7 +334,7 @@ fn a_refusal_for_trouble_without_trouble_is_caught() {
 }
 
 #[test]
-fn a_release_that_is_said_to_be_too_late_and_was_not_is_caught() {
+fn a_release_wrongly_told_as_late_is_caught() {
     let begin = || vec![(2_000, asked(0, 0)), (2_001, granted(0, 7)), (2_002, let_go(0))];
     let arrives = |before, after| vec![(2_003, What::ReleaseArrived { of: Some(0), before, after })];
     let expired = || vec![(2_005, What::Ended { call: 0, ending: Ending::Expired })];

@@ -81,7 +81,7 @@ fn today() -> u64 {
 /// Only tokens are between a broken lock and the resource that it protects. The story without the guard is left out:
 /// there, the servers that grant may have forgotten the last token, or never had it.
 #[test]
-fn no_story_makes_a_resource_with_tokens_take_a_stale_write() {
+fn a_resource_with_tokens_takes_no_stale_write() {
     for story in STORIES.iter().filter(|story| story.on != "five, no guard") {
         let told = play_story(story, 5, 1);
         assert_eq!(told.stale_writes_taken, 0, "{story:?}");
@@ -91,7 +91,7 @@ fn no_story_makes_a_resource_with_tokens_take_a_stale_write() {
 /// Two calls hold the lock only where that is excused. With one clock of five set, it is excused if the nodes that have
 /// granted the lock and whose clocks were not set are no majority.
 #[test]
-fn one_clock_of_five_breaks_no_promise_that_excludes_it() {
+fn one_wrong_clock_of_five_breaks_no_promise() {
     let story = STORIES.iter().find(|story| story.name == "one of the clocks is set forward").unwrap();
     let told = play_story(story, 100, 0);
     assert!(told.with_two_holders > 0, "{told:?}");

@@ -17,7 +17,7 @@ fn released(call: usize) -> What {
 }
 
 #[test]
-fn a_waiter_that_never_gets_a_free_lock_is_caught() {
+fn a_waiter_that_gets_no_free_lock_is_caught() {
     let begin = || vec![(1, asked(0, 0)), (2, granted(0, 7)), (3, asked(1, 1)), (10, let_go(0))];
     let ends = |at| vec![(at, nothing())];
     leaves_alone([begin(), ends(2_300)].concat());
@@ -84,7 +84,7 @@ fn a_waiter_that_is_not_woken_is_caught() {
 }
 
 #[test]
-fn what_is_left_of_a_client_that_is_done_is_caught() {
+fn a_record_left_by_an_ended_client_is_caught() {
     let shut_down = |client| What::ShutDown { client, left: 0 };
     let begin =
         || vec![(2_000, asked(0, 0)), (2_001, holder(Some(0))), (2_001, granted(0, 7)), (2_002, let_go(0))];

@@ -24,16 +24,8 @@ pub(crate) const CASES: &[Case] = &[
     case!(a_lock_broken_now_is_free_at_once, promise = "revoke-now", classes = [B9]),
     case!(a_revoked_holder_is_told_at_once, promise = "revoke-told", classes = [B10]),
     case!(a_revoked_holder_that_has_stopped_frees_the_name, promise = "revoke-frees", classes = [B9, B10]),
-    case!(
-        a_holder_that_releases_unaware_of_a_revoke_frees_the_name,
-        promise = "revoke-frees",
-        classes = [B9]
-    ),
-    case!(
-        a_lock_that_is_revoked_twice_is_its_first_holders_to_give_back,
-        promise = "revoke-frees",
-        classes = [B9]
-    ),
+    case!(a_holder_unaware_of_a_revoke_frees_the_name, promise = "revoke-frees", classes = [B9]),
+    case!(a_lock_revoked_twice_returns_to_its_first_holder, promise = "revoke-frees", classes = [B9]),
     case!(only_the_holder_that_was_seen_is_revoked, promise = "revoke", classes = [B9]),
     case!(a_lease_that_has_ended_is_not_revoked, promise = "revoke", classes = [B10]; if |s| s.info.lease == Lease::Lock),
     case!(check_finds_the_server_in_order, promise = "check-server"),
@@ -186,7 +178,7 @@ async fn a_revoked_holder_that_has_stopped_frees_the_name(s: Setting) {
     still_held(&taken);
 }
 
-async fn a_holder_that_releases_unaware_of_a_revoke_frees_the_name(s: Setting) {
+async fn a_holder_unaware_of_a_revoke_frees_the_name(s: Setting) {
     let (name, other) = (s.name(), s.client().await);
     let client = s.client().await;
     let held = client.lock(name.as_str()).ttl(ms(60_000).min(s.info.max_ttl)).build().expect("fine terms");
@@ -198,7 +190,7 @@ async fn a_holder_that_releases_unaware_of_a_revoke_frees_the_name(s: Setting) {
     still_held(&taken);
 }
 
-async fn a_lock_that_is_revoked_twice_is_its_first_holders_to_give_back(s: Setting) {
+async fn a_lock_revoked_twice_returns_to_its_first_holder(s: Setting) {
     let (name, other) = (s.name(), s.client().await);
     let guard = held_for_long(&s, &name).await;
     let lock = other.lock(name.as_str()).ttl(s.long()).build().expect("fine terms");

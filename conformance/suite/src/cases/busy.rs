@@ -17,8 +17,8 @@ pub(crate) const CASES: &[Case] = &[
     case!(names_that_are_waited_for_cost_no_other_lock, promise = "busy-names", classes = [B36]; load Heavy),
     case!(names_that_are_held_cost_no_other_lock, promise = "busy-names", classes = [B36]; load Heavy),
     case!(names_that_are_released_cost_no_other_lock, promise = "busy-names", classes = [B36]; load Heavy),
-    case!(names_that_are_looked_at_and_broken_cost_no_other_lock, promise = "busy-names", classes = [B36]; load Heavy),
-    case!(a_name_that_a_crowd_waits_for_costs_no_other_lock, promise = "busy-names", classes = [B36]; load Medium),
+    case!(looks_and_breaks_of_names_cost_no_other_lock, promise = "busy-names", classes = [B36]; load Heavy),
+    case!(a_crowd_on_one_name_costs_no_other_lock, promise = "busy-names", classes = [B36]; load Medium),
 ];
 
 /// The numbers of busy names: fewer than a client has connections, and more.
@@ -171,7 +171,7 @@ async fn names_that_are_released_cost_no_other_lock(s: Setting, busy: Arc<dyn Ke
 }
 
 /// They can be looked at, and their names are listed, while they are busy. They are broken when they are so no longer.
-async fn names_that_are_looked_at_and_broken_cost_no_other_lock(s: Setting, busy: Arc<dyn KeepBusy>) {
+async fn looks_and_breaks_of_names_cost_no_other_lock(s: Setting, busy: Arc<dyn KeepBusy>) {
     let broken = |scene: Scene| {
         let busy = busy.clone();
         async move {
@@ -198,7 +198,7 @@ async fn names_that_are_looked_at_and_broken_cost_no_other_lock(s: Setting, busy
     for_each_count(&s, broken).await;
 }
 
-async fn a_name_that_a_crowd_waits_for_costs_no_other_lock(s: Setting) {
+async fn a_crowd_on_one_name_costs_no_other_lock(s: Setting) {
     let (scene, crowded) = (Scene { s: s.clone(), client: s.client().await, names: Vec::new() }, s.name());
     let others = scene.hold_others().await;
     let holder = s.hold_long(&crowded).await;

@@ -46,13 +46,13 @@ pub(crate) const CASES: &[Case] = &[
         classes = [B19]
     ),
     case!(
-        a_guard_dropped_after_its_runtime_ends_with_the_ttl,
+        a_guard_dropped_after_its_runtime_ends_by_ttl,
         promise = "guard-after-runtime, guard-dropped-anywhere",
         classes = [B19]
     ),
     case!(a_client_used_after_its_runtime_says_so, promise = "runtime-ended, error-kinds", classes = [B19]),
     case!(
-        a_guard_dropped_as_the_last_act_of_a_dedicated_program_releases,
+        a_guard_dropped_as_the_programs_last_act_releases,
         promise = "guard-no-gap, dedicated",
         classes = [B19]
     ),
@@ -240,7 +240,7 @@ async fn in_a_runtime_that_ends<T: Send + 'static>(work: impl Future<Output = T>
     tokio::task::spawn_blocking(move || on_a_runtime_that_ends(work)).await.returned()
 }
 
-async fn a_guard_dropped_after_its_runtime_ends_with_the_ttl(s: Setting) {
+async fn a_guard_dropped_after_its_runtime_ends_by_ttl(s: Setting) {
     let (name, setting) = (s.name(), s.clone());
     let held = name.clone();
     let guard = in_a_runtime_that_ends(async move { setting.hold(&held).await }).await;
@@ -276,7 +276,7 @@ pub(super) fn takes_less_than_the_last_wait(last: impl FnOnce()) {
     assert_in_time!(asked.elapsed() < LAST_WAIT, "the release was not done after {:?}", asked.elapsed());
 }
 
-async fn a_guard_dropped_as_the_last_act_of_a_dedicated_program_releases(s: Setting) {
+async fn a_guard_dropped_as_the_programs_last_act_releases(s: Setting) {
     let (name, setting) = (s.name(), s.clone());
     let held = name.clone();
     in_a_runtime_that_ends(async move {

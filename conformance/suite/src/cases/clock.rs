@@ -33,21 +33,21 @@ pub(crate) const CASES: &[Case] = &[
         promise = "validity, clock-back, server-clock-set",
         classes = [B12, B32]
     ),
-    case!(set_back_it_keeps_a_dead_holders_lock_for_so_much_longer, promise = "clock-back-dead-holder, server-clock-set", classes = [B32]; if lock_has_a_lease),
+    case!(a_clock_set_back_keeps_a_dead_holders_lock, promise = "clock-back-dead-holder, server-clock-set", classes = [B32]; if lock_has_a_lease),
     case!(set_right_again_it_keeps_no_client_waiting, promise = "clock-set-right, server-clock-set", classes = [B4, B32]; if lock_has_a_lease),
     case!(tokens_rise_however_it_is_set, promise = "clock-tokens, server-clock-set", classes = [B13]),
     case!(
-        set_while_an_attempt_is_under_way_it_costs_nothing,
+        a_clock_set_during_an_attempt_costs_nothing,
         promise = "clock-attempt, server-clock-set",
         classes = [B2]
     ),
     case!(
-        set_back_it_lets_a_late_attempt_in_for_one_ttl_at_most,
+        a_clock_set_back_admits_late_attempts_one_ttl,
         promise = "clock-late-attempt, server-clock-set",
         classes = [B2]
     ),
     case!(
-        going_slower_than_ours_for_an_idle_hour_it_lets_no_late_attempt_in,
+        a_slower_clock_admits_no_late_attempt_when_idle,
         promise = "margin-of-attempts, request-late",
         classes = [B2]
     ),
@@ -171,7 +171,7 @@ fn was_set_during_the_lease(s: &Setting, began: Instant) {
     assert_in_time!(began.elapsed() < s.ttl(), "the clock was set {:?} after the grant", began.elapsed());
 }
 
-async fn set_back_it_keeps_a_dead_holders_lock_for_so_much_longer(s: Setting, clocks: Arc<dyn ServerClocks>) {
+async fn a_clock_set_back_keeps_a_dead_holders_lock(s: Setting, clocks: Arc<dyn ServerClocks>) {
     let (name, back) = (s.name(), Duration::from_secs(2));
     let mut server = clocks.start().await;
     let client = open(&*server).await;
@@ -260,7 +260,7 @@ async fn through_by(
     (proxy, client)
 }
 
-async fn set_while_an_attempt_is_under_way_it_costs_nothing(
+async fn a_clock_set_during_an_attempt_costs_nothing(
     s: Setting,
     clocks: Arc<dyn ServerClocks>,
     _: Arc<dyn ThroughProxy>,
@@ -289,7 +289,7 @@ async fn set_while_an_attempt_is_under_way_it_costs_nothing(
 }
 
 /// An attempt's deadline is in the server's time. If that is set back, the deadline comes later.
-async fn set_back_it_lets_a_late_attempt_in_for_one_ttl_at_most(
+async fn a_clock_set_back_admits_late_attempts_one_ttl(
     s: Setting,
     clocks: Arc<dyn ServerClocks>,
     _: Arc<dyn ThroughProxy>,
@@ -316,7 +316,7 @@ async fn set_back_it_lets_a_late_attempt_in_for_one_ttl_at_most(
 
 /// An hour passes on the client's clock, and 1 % less on the server's clock, whose time the client has learned before.
 /// Even so, the deadline of the next attempt is no later than the end of its patience.
-async fn going_slower_than_ours_for_an_idle_hour_it_lets_no_late_attempt_in(
+async fn a_slower_clock_admits_no_late_attempt_when_idle(
     s: Setting,
     clocks: Arc<dyn ServerClocks>,
     _: Arc<dyn ThroughProxy>,

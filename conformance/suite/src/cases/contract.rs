@@ -14,15 +14,11 @@ use crate::timing::{Answered, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(info_is_consistent, promise = "info"),
-    case!(
-        a_free_lock_is_granted_and_a_held_one_busy,
-        promise = "honest-outcomes, try-acquire",
-        classes = [B15]
-    ),
-    case!(granted_again_with_the_same_token_and_what_is_left, promise = "token-repeated", classes = [B3]),
+    case!(a_free_lock_is_granted_a_held_one_busy, promise = "honest-outcomes, try-acquire", classes = [B15]),
+    case!(a_lock_granted_again_has_its_token_and_rest, promise = "token-repeated", classes = [B3]),
     case!(a_repeated_attempt_never_shortens, promise = "token-repeated", classes = [B3, B12]),
     case!(a_look_that_finds_it_held_writes_nothing, promise = "try-acquire", classes = [B30]; load Heavy),
-    case!(what_is_left_of_a_lease_says_how_old_it_is, promise = "margin", classes = [B12]),
+    case!(the_rest_of_a_lease_tells_its_age, promise = "margin", classes = [B12]),
     case!(renew_never_shortens, promise = "renew", classes = [B12]),
     case!(renew_never_creates, promise = "holder-alone-releases", classes = [B10]),
     case!(renew_never_takes_over, promise = "holder-alone-releases", classes = [B9, B10]),
@@ -31,7 +27,7 @@ pub(crate) const CASES: &[Case] = &[
     case!(release_never_touches_anothers, promise = "holder-alone-releases", classes = [B9]),
     case!(one_release_frees_what_two_attempts_took, promise = "holder-alone-releases", classes = [B3]),
     case!(a_release_resolves_changed_of_a_listening_claim, promise = "acquire", classes = [B4]),
-    case!(a_release_between_look_and_listen_is_seen_by_the_next_look, promise = "acquire", classes = [B4]),
+    case!(a_release_before_the_waiter_listens_is_seen, promise = "acquire", classes = [B4]),
 ];
 
 async fn renew(claim: &mut Box<dyn Claim>, ttl: Duration) -> Renewal {
@@ -60,7 +56,7 @@ async fn info_is_consistent(s: Setting) {
     assert!(!assumed.is_empty() && s.info.fencing.to_string().contains(assumed.as_str()));
 }
 
-async fn a_free_lock_is_granted_and_a_held_one_busy(s: Setting) {
+async fn a_free_lock_is_granted_a_held_one_busy(s: Setting) {
     let (name, ttl) = (s.name(), s.ttl() * 20);
     let (a, b) = (s.client().await, s.client().await);
     let mut holder = s.claim(&a, &name, ttl, Queueing::No);
@@ -80,7 +76,7 @@ async fn a_free_lock_is_granted_and_a_held_one_busy(s: Setting) {
     release(&mut other).await;
 }
 
-async fn granted_again_with_the_same_token_and_what_is_left(s: Setting) {
+async fn a_lock_granted_again_has_its_token_and_rest(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
     let ttl = s.ttl() * 20;
     let mut claim = s.claim(&client, &name, ttl, Queueing::No);
@@ -142,7 +138,7 @@ async fn a_look_that_finds_it_held_writes_nothing(s: Setting, admin: Arc<dyn Cou
 
 /// The margin for the rates of two clocks covers all the time since a lease was proven, and not only what is left of
 /// it.
-async fn what_is_left_of_a_lease_says_how_old_it_is(s: Setting) {
+async fn the_rest_of_a_lease_tells_its_age(s: Setting) {
     // Nothing renews it meanwhile.
     let ttl = s.ttl() * 5;
     let (name, client) = (s.name(), s.client().await);
@@ -304,7 +300,7 @@ async fn a_release_resolves_changed_of_a_listening_claim(s: Setting) {
     }
 }
 
-async fn a_release_between_look_and_listen_is_seen_by_the_next_look(s: Setting) {
+async fn a_release_before_the_waiter_listens_is_seen(s: Setting) {
     let (name, a, b) = (s.name(), s.client().await, s.client().await);
     let mut holder = s.claim(&a, &name, s.ttl() * 20, Queueing::No);
     granted(&mut holder).await;

@@ -20,20 +20,16 @@ pub(crate) const CASES: &[Case] = &[
         classes = [B15]
     ),
     case!(
-        a_server_that_does_not_answer_is_an_error_in_time,
+        a_silent_server_is_an_error_in_time,
         promise = "nothing-left, try-acquire, patience, error-kinds, server-stands-still",
         classes = [B11, B15]
     ),
     case!(
-        a_server_that_stands_still_for_longer_than_the_lease_harms_no_client,
+        a_server_stalled_beyond_the_lease_harms_no_client,
         promise = "waits-through-outages, server-stands-still",
         classes = [B11, B20, B31]
     ),
-    case!(
-        a_server_that_stands_still_for_a_moment_costs_no_lock,
-        promise = "busy-server",
-        classes = [B11, B31]
-    ),
+    case!(a_server_that_stalls_a_moment_costs_no_lock, promise = "busy-server", classes = [B11, B31]),
     case!(cut_connections_and_flushed_caches_are_not_noticed, promise = "transient, redis-scripts, flushed-or-killed", classes = [B16, B31]; load Heavy),
     case!(waiters_and_holders_survive_restarts_with_data, promise = "waits-through-outages, server-restarted", classes = [B16, B31]; load Medium),
     case!(waiters_survive_restarts_without_data, promise = "waits-through-outages, data-lost", classes = [B31]; load Medium),
@@ -60,7 +56,7 @@ async fn a_dead_server_is_an_error_and_no_contention(s: Setting, servers: Arc<dy
     released(lock.acquire().await.expect("it is back")).await;
 }
 
-async fn a_server_that_does_not_answer_is_an_error_in_time(s: Setting, servers: Arc<dyn OwnServers>) {
+async fn a_silent_server_is_an_error_in_time(s: Setting, servers: Arc<dyn OwnServers>) {
     let (name, wait) = (s.name(), ms(200));
     let mut server = servers.start().await;
     let client = server.open(Options::default()).answered().await;
@@ -89,10 +85,7 @@ async fn a_server_that_does_not_answer_is_an_error_in_time(s: Setting, servers: 
 }
 
 /// The server does not answer and does not forget, and its clock goes on.
-async fn a_server_that_stands_still_for_longer_than_the_lease_harms_no_client(
-    s: Setting,
-    servers: Arc<dyn OwnServers>,
-) {
+async fn a_server_stalled_beyond_the_lease_harms_no_client(s: Setting, servers: Arc<dyn OwnServers>) {
     let (name, free) = (s.name(), s.name());
     let mut server = servers.start().await;
     let holder = server.open(Options::default()).answered().await;
@@ -120,7 +113,7 @@ async fn a_server_that_stands_still_for_longer_than_the_lease_harms_no_client(
 }
 
 /// For a third of a lease, as when another program keeps the whole server busy.
-async fn a_server_that_stands_still_for_a_moment_costs_no_lock(s: Setting, servers: Arc<dyn OwnServers>) {
+async fn a_server_that_stalls_a_moment_costs_no_lock(s: Setting, servers: Arc<dyn OwnServers>) {
     let mut server = servers.start().await;
     let client = server.open(Options::default()).answered().await;
     let ttl = (s.ttl() * 4).min(client.info().max_ttl);

@@ -18,7 +18,7 @@ pub(crate) const CASES: &[Case] = &[
     case!(a_program_that_is_started_has_no_connection, promise = "child-program, holder-forks", classes = [B33]; load Heavy),
     case!(a_fork_holds_nothing_and_releases_nothing, promise = "fork, holder-forks", classes = [B33]),
     case!(
-        a_fork_that_goes_on_with_the_runtime_releases_nothing,
+        a_fork_that_keeps_the_runtime_releases_nothing,
         promise = "fork-with-runtime, holder-forks",
         classes = [B33]
     ),
@@ -118,7 +118,7 @@ async fn a_fork_holds_nothing_and_releases_nothing(s: Setting, processes: Arc<dy
     the_parent_keeps_it(&s, &name, part).await;
 }
 
-async fn a_fork_that_goes_on_with_the_runtime_releases_nothing(s: Setting, processes: Arc<dyn Processes>) {
+async fn a_fork_that_keeps_the_runtime_releases_nothing(s: Setting, processes: Arc<dyn Processes>) {
     let name = s.name();
     let mut part = forking(&s, &*processes, &name, Part::ForksInside).await;
     assert_eq!(part.says().await, "child has dropped it");

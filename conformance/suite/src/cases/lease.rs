@@ -17,11 +17,11 @@ use crate::timing::{
 };
 use lost::{
     a_dead_server_means_lost_at_the_deadline, a_forgotten_lock_is_lost_at_the_next_renewal,
-    a_release_that_a_dead_server_did_not_answer_goes_on, at_risk_comes_before_lost,
+    a_release_unanswered_by_a_dead_server_goes_on, at_risk_comes_before_lost,
     protect_drops_the_work_when_the_lock_goes,
 };
 use standstill::{
-    a_dedicated_client_outlives_a_stalled_executor, a_loss_that_a_stalled_executor_brings_is_told_once,
+    a_dedicated_client_outlives_a_stalled_executor, a_loss_by_a_stalled_executor_comes_once,
     a_stalled_executor_is_told_at_its_next_step, a_suspend_is_noticed,
     clients_whose_clocks_are_hours_apart_agree,
 };
@@ -31,7 +31,7 @@ pub(crate) const CASES: &[Case] = &[
     case!(it_is_renewed_every_third_of_its_ttl, promise = "ttl", classes = [B1, B11]),
     case!(a_fixed_lease_ends_at_its_time, promise = "release, fixed-lease", classes = [B12]),
     case!(a_fixed_lease_is_renewed_by_hand, promise = "renew", classes = [B10, B12]),
-    case!(a_lock_that_was_left_is_released_by_another_client, promise = "leave", classes = [B9, B12]),
+    case!(another_client_releases_a_lock_that_was_left, promise = "leave", classes = [B9, B12]),
     case!(max_hold_ends_it_whatever_is_renewed, promise = "max-hold", classes = [B24]),
     case!(min_hold_delays_the_release, promise = "min-hold", classes = [B34]),
     case!(
@@ -51,7 +51,7 @@ pub(crate) const CASES: &[Case] = &[
         promise = "loss-in-time, release, server-stands-still",
         classes = [B11, B12, B20]
     ),
-    case!(a_release_that_a_dead_server_did_not_answer_goes_on, promise = "release", classes = [B18]),
+    case!(a_release_unanswered_by_a_dead_server_goes_on, promise = "release", classes = [B18]),
     case!(at_risk_comes_before_lost, promise = "at-risk, server-stands-still", classes = [B11]),
     case!(
         a_stalled_executor_is_told_at_its_next_step,
@@ -59,7 +59,7 @@ pub(crate) const CASES: &[Case] = &[
         classes = [B20]
     ),
     case!(
-        a_loss_that_a_stalled_executor_brings_is_told_once,
+        a_loss_by_a_stalled_executor_comes_once,
         promise = "executor-stalled, executor-stands-still",
         classes = [B11, B20]
     ),
@@ -146,7 +146,7 @@ async fn a_fixed_lease_is_renewed_by_hand(s: Setting) {
 }
 
 /// The test `a_left_lock_is_neither_renewed_nor_released` of lock-core shows that the server is asked nothing more.
-async fn a_lock_that_was_left_is_released_by_another_client(s: Setting) {
+async fn another_client_releases_a_lock_that_was_left(s: Setting) {
     let (name, client, other) = (s.name(), s.client().await, s.client().await);
     let guard = s.hold_by(&client, &name).await;
     if s.info.lease == Lease::Session {

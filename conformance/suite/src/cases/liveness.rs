@@ -14,14 +14,14 @@ use crate::setting::{Setting, ms};
 use crate::timing::{Answered, Returned, assert_in_time, released, within};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(a_killed_holder_frees_the_lock_though_the_server_restarts, promise = "takeover-after-restart, server-and-holder-killed", classes = [B5, B31]; load Medium),
-    case!(a_killed_holder_in_another_time_zone_frees_the_lock_in_time, promise = "takeover-unhindered, holder-in-time-zone", classes = [B6, B7]; load Medium),
+    case!(a_killed_holder_frees_it_though_the_server_restarts, promise = "takeover-after-restart, server-and-holder-killed", classes = [B5, B31]; load Medium),
+    case!(a_killed_holder_elsewhere_in_time_zones_frees_it, promise = "takeover-unhindered, holder-in-time-zone", classes = [B6, B7]; load Medium),
     case!(dead_and_stopped_waiters_block_no_other_waiter, promise = "takeover-unhindered, waiters-dead", classes = [B5]; load Medium),
 ];
 
 const LONG: Duration = Duration::from_secs(20);
 
-async fn a_killed_holder_frees_the_lock_though_the_server_restarts(
+async fn a_killed_holder_frees_it_though_the_server_restarts(
     s: Setting,
     servers: Arc<dyn OwnServers>,
     program: Arc<dyn LockProgram>,
@@ -57,10 +57,7 @@ async fn a_killed_holder_frees_the_lock_though_the_server_restarts(
 
 /// Clocks that are fourteen hours ahead of Greenwich time and eleven behind. No end of a lease is written in local
 /// time.
-async fn a_killed_holder_in_another_time_zone_frees_the_lock_in_time(
-    s: Setting,
-    program: Arc<dyn LockProgram>,
-) {
+async fn a_killed_holder_elsewhere_in_time_zones_frees_it(s: Setting, program: Arc<dyn LockProgram>) {
     let there = |zone| dies_while_another_waits(&s, &*program, Some(zone));
     tokio::join!(there("<+14>-14"), there("<-11>+11"));
 }

@@ -12,7 +12,7 @@ use crate::timing::{Answered, released, still_held, until};
 
 pub(crate) const CASES: &[Case] = &[
     case!(distinct_names_are_all_held_at_once, promise = "names", classes = [B23, B27]; load Heavy),
-    case!(a_client_remembers_no_name_that_it_is_done_with, promise = "names", classes = [B27]; load Heavy),
+    case!(a_client_forgets_each_name_it_has_finished, promise = "names", classes = [B27]; load Heavy),
     case!(a_name_that_cannot_be_is_refused_at_construction, promise = "names, error-kinds", classes = [B23]),
     case!(
         a_ttl_that_cannot_be_is_refused_at_construction,
@@ -95,7 +95,7 @@ async fn distinct_names_are_all_held_at_once(s: Setting) {
 
 /// Many names, one after the other, besides some that are held, and failures. No table of the client may forget, mix up
 /// or grow.
-async fn a_client_remembers_no_name_that_it_is_done_with(s: Setting) {
+async fn a_client_forgets_each_name_it_has_finished(s: Setting) {
     let (names, began) = (s.size("names of one client", 4_001, 100_001), Instant::now());
     let (run, client, other) = (s.name(), s.client().await, s.client().await);
     // The debug output of a driver shows what it remembers.

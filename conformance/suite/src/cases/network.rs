@@ -17,8 +17,7 @@ use crate::setting::{Setting, ms};
 use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, void, within};
 
 use held_up::{
-    a_release_held_up_between_its_requests_wakes_the_waiter,
-    an_attempt_cut_off_before_an_answer_leaves_nothing,
+    a_release_delayed_between_requests_wakes_the_waiter, an_attempt_cut_off_before_an_answer_leaves_nothing,
     an_attempt_held_up_between_its_requests_takes_nothing,
     an_attempt_that_arrives_after_its_release_takes_nothing, listening_waits_for_the_server,
 };
@@ -44,10 +43,10 @@ pub(crate) const CASES: &[Case] = &[
         classes = [B2]
     ),
     case!(an_attempt_cut_off_before_an_answer_leaves_nothing, promise = "nothing-left", classes = [B2]),
-    case!(a_release_held_up_between_its_requests_wakes_the_waiter, promise = "acquire, request-late", classes = [B4]; if |s| s.info.wakes == Wakes::Pushed),
+    case!(a_release_delayed_between_requests_wakes_the_waiter, promise = "acquire, request-late", classes = [B4]; if |s| s.info.wakes == Wakes::Pushed),
     case!(listening_waits_for_the_server, promise = "acquire", classes = [B4]; if |s| s.info.wakes == Wakes::Pushed && s.info.lease == Lease::Lock),
     case!(
-        a_renewal_whose_answer_is_lost_is_repeated_in_time,
+        a_renewal_without_an_answer_is_repeated_in_time,
         promise = "hiccups-cost-nothing, answer-lost",
         classes = [B1, B11]
     ),
@@ -128,7 +127,7 @@ async fn an_attempt_whose_answer_is_lost_is_undone(s: Setting, net: Arc<dyn Thro
     released(other).await;
 }
 
-async fn a_renewal_whose_answer_is_lost_is_repeated_in_time(s: Setting, net: Arc<dyn ThroughProxy>) {
+async fn a_renewal_without_an_answer_is_repeated_in_time(s: Setting, net: Arc<dyn ThroughProxy>) {
     let (name, proxy) = (s.name(), net.proxy().await);
     let (client, ttl) = (net.client(&proxy, Options::default()).await, s.ttl() * 2);
     let lock = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");

@@ -17,21 +17,17 @@ use crate::suspendable::Suspendable;
 use crate::timing::{Answered, Returned, assert_in_time, still_held, until, within};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(
-        a_server_that_tells_no_time_refuses_before_anything_is_taken,
-        promise = "slot-unsupported",
-        classes = [B35]
-    ),
+    case!(a_server_without_time_refuses_before_it_takes, promise = "slot-unsupported", classes = [B35]),
     case!(a_run_that_ended_well_keeps_its_slot, promise = "slot-kept, slot-begins-late", classes = [B35]),
     case!(slots_begin_with_the_epoch, promise = "slots", classes = [B35]),
     case!(a_failed_run_gives_its_slot_back_at_once, promise = "slot-given-back", classes = [B35]),
-    case!(a_dead_run_gives_its_slot_back_at_its_leases_end, promise = "slot-given-back", classes = [B4, B35]),
+    case!(a_dead_runs_slot_is_free_at_lease_end, promise = "slot-given-back", classes = [B4, B35]),
     case!(clients_with_clocks_apart_run_once_in_each_slot, promise = "slots", classes = [B35]),
     case!(a_run_beyond_its_slot_keeps_nothing, promise = "slot-over", classes = [B35]),
-    case!(a_run_near_its_slots_end_does_not_keep_the_next, promise = "slot-near-its-end", classes = [B35]),
+    case!(a_run_near_its_slots_end_frees_the_next, promise = "slot-near-its-end", classes = [B35]),
     case!(a_completion_that_is_dropped_keeps_the_slot, promise = "slot-without-answer", classes = [B1, B35]),
     case!(a_kept_slot_can_be_broken, promise = "slot-broken", classes = [B9, B35]),
-    case!(a_slot_that_is_kept_or_run_is_told_apart, promise = "slot-done-is-shown", classes = [B35]),
+    case!(a_kept_slot_is_told_from_a_run, promise = "slot-done-is-shown", classes = [B35]),
 ];
 
 /// Returns the longest delay of a run that waits for its slot: its lease ends later by the two calls of the last
@@ -125,7 +121,7 @@ async fn completed(guard: PeriodicGuard) -> Completion {
 }
 
 /// The server's documents say whether it tells its time. It has to do what they say.
-async fn a_server_that_tells_no_time_refuses_before_anything_is_taken(s: Setting) {
+async fn a_server_without_time_refuses_before_it_takes(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
     let length = Duration::from_secs(3600).min(s.info.max_ttl);
     let period = Period::every(length).expect("an hour, or a ttl of some seconds");
@@ -220,7 +216,7 @@ async fn a_failed_run_gives_its_slot_back_at_once(s: Setting, _: ToldTime) {
     slot.still_lasts(&mut clock).await;
 }
 
-async fn a_dead_run_gives_its_slot_back_at_its_leases_end(s: Setting, _: ToldTime) {
+async fn a_dead_runs_slot_is_free_at_lease_end(s: Setting, _: ToldTime) {
     let name = s.name();
     let (slot, mut clock) = Slot::beginning(&s, ms(60_000)).await;
     let other = slot.lock(&s, &name).await;
@@ -291,7 +287,7 @@ async fn a_run_beyond_its_slot_keeps_nothing(s: Setting, _: ToldTime) {
 }
 
 /// When it ends, its lease lasts longer than its slot.
-async fn a_run_near_its_slots_end_does_not_keep_the_next(s: Setting, _: ToldTime) {
+async fn a_run_near_its_slots_end_frees_the_next(s: Setting, _: ToldTime) {
     let (name, client) = (s.name(), s.client().await);
     let (slot, mut clock) = Slot::beginning(&s, ms(1500)).await;
     let lock = client.lock(name.as_str()).ttl(s.long()).build().and_then(|lock| lock.once_per(slot.period));
@@ -341,7 +337,7 @@ async fn a_kept_slot_can_be_broken(s: Setting, _: ToldTime) {
     }
 }
 
-async fn a_slot_that_is_kept_or_run_is_told_apart(s: Setting, _: ToldTime) {
+async fn a_kept_slot_is_told_from_a_run(s: Setting, _: ToldTime) {
     let (name, client) = (s.name(), s.client().await);
     let (slot, _clock) = Slot::beginning(&s, ms(60_000)).await;
     let lock = s.lock(&client, &name).label("done: no such thing").build().expect("fine terms");

@@ -33,7 +33,7 @@ pub(crate) const CASES: &[Case] = &[
         promise = "looks-by-itself, connection-dies-silently",
         classes = [B4, B31]
     ),
-    case!(a_waiter_that_lost_its_place_is_woken_in_the_next, promise = "zk-sessions, etcd-sessions", classes = [B4, B31]; load Medium; if |s| s.info.fair != Fair::No),
+    case!(a_waiter_without_its_place_is_woken_in_another, promise = "zk-sessions, etcd-sessions", classes = [B4, B31]; load Medium; if |s| s.info.fair != Fair::No),
     case!(dead_waiters_in_front_cost_one_timeout_however_many, promise = "zk-dead-waiters, waiters-dead", classes = [B5, B30]; load Heavy; if |s| s.info.fair != Fair::No),
     case!(connections_cut_at_any_moment_leave_nothing, promise = "nothing-left, connections-cut", classes = [B2, B18, B31, B34]; load Medium),
 ];
@@ -210,7 +210,7 @@ async fn a_waiter_whose_connections_died_in_silence_looks_again(s: Setting, net:
     released(guard.expect("a dead connection is no reason to give up")).await;
 }
 
-async fn a_waiter_that_lost_its_place_is_woken_in_the_next(s: Setting, net: Arc<dyn ThroughProxy>) {
+async fn a_waiter_without_its_place_is_woken_in_another(s: Setting, net: Arc<dyn ThroughProxy>) {
     let mut waits = JoinSet::new();
     for _ in 0..4 {
         waits.spawn(waits_in_two_places(s.clone(), net.clone()));

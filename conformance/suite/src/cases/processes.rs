@@ -24,7 +24,7 @@ pub(crate) const CASES: &[Case] = &[
         classes = [B9, B20]
     ),
     case!(
-        a_holder_stopped_for_longer_than_its_lease_is_told_first_thing,
+        a_holder_stopped_beyond_its_lease_is_told_first,
         promise = "stopped, holder-stopped",
         classes = [B9, B11, B20]
     ),
@@ -212,10 +212,7 @@ async fn stop(part: &mut PartProcess) {
 /// The line of a holder that was told as soon as its lease had ended.
 const EXPIRED: &str = "Lost, held: false, worked late: false, Expired, renewed: false, Expired";
 
-async fn a_holder_stopped_for_longer_than_its_lease_is_told_first_thing(
-    s: Setting,
-    processes: Arc<dyn Processes>,
-) {
+async fn a_holder_stopped_beyond_its_lease_is_told_first(s: Setting, processes: Arc<dyn Processes>) {
     for stopped in [TTL * 3 / 2, TTL * 3] {
         let (name, client, resource) = (s.name(), s.client().await, Fence::new());
         let (mut part, token) = working(&*processes, &name).await;

@@ -19,20 +19,12 @@ pub(crate) const CASES: &[Case] = &[
     case!(all_are_held_and_all_are_released, promise = "several", classes = [B25]),
     case!(all_or_none, promise = "several", classes = [B25]),
     case!(one_lock_through_two_clients_is_refused, promise = "several-none-twice", classes = [B25]; if says_which_it_is),
-    case!(a_wait_for_all_ends_in_time_and_leaves_none, promise = "several-all-or-none", classes = [B25]),
+    case!(a_wait_for_all_ends_and_leaves_none, promise = "several-all-or-none", classes = [B25]),
     case!(a_caller_that_gives_up_leaves_none, promise = "several-all-or-none", classes = [B25, B2]),
     case!(opposite_orders_do_not_block_each_other, promise = "several-order", classes = [B25]; load Heavy),
     case!(the_loss_of_one_is_the_loss_of_all, promise = "check, several-one-guard", classes = [B25, B11]),
-    case!(
-        run_drops_its_work_when_one_of_the_locks_goes,
-        promise = "several-one-guard",
-        classes = [B25, B11, B20]
-    ),
-    case!(
-        one_that_is_lost_while_others_are_waited_for_is_taken_again,
-        promise = "several-lost-meanwhile",
-        classes = [B25, B11]
-    ),
+    case!(run_drops_its_work_when_one_lock_goes, promise = "several-one-guard", classes = [B25, B11, B20]),
+    case!(a_lock_lost_during_the_wait_is_retaken, promise = "several-lost-meanwhile", classes = [B25, B11]),
 ];
 
 fn multi<'a>(s: &Setting, client: &Client, names: impl IntoIterator<Item = &'a Name>) -> MultiLock {
@@ -135,7 +127,7 @@ async fn one_lock_through_two_clients_is_refused(s: Setting) {
     all_are_free(&s, &names).await;
 }
 
-async fn a_wait_for_all_ends_in_time_and_leaves_none(s: Setting) {
+async fn a_wait_for_all_ends_and_leaves_none(s: Setting) {
     let (names, client) = ([s.name(), s.name(), s.name()], s.client().await);
     let mut sorted = names.to_vec();
     sorted.sort();
@@ -220,7 +212,7 @@ async fn the_loss_of_one_is_the_loss_of_all(s: Setting, admin: Arc<dyn Forget>) 
     all_are_free(&s, &names).await;
 }
 
-async fn run_drops_its_work_when_one_of_the_locks_goes(s: Setting, admin: Arc<dyn Forget>) {
+async fn run_drops_its_work_when_one_lock_goes(s: Setting, admin: Arc<dyn Forget>) {
     let (names, client, endless) = ([s.name(), s.name()], s.client().await, Endless::default());
     let (several, work) = (multi(&s, &client, &names), endless.work());
     let running = tokio::spawn(async move { several.run(async move |_| work.await).await });
@@ -230,7 +222,7 @@ async fn run_drops_its_work_when_one_of_the_locks_goes(s: Setting, admin: Arc<dy
     all_are_free(&s, &names).await;
 }
 
-async fn one_that_is_lost_while_others_are_waited_for_is_taken_again(s: Setting, admin: Arc<dyn Forget>) {
+async fn a_lock_lost_during_the_wait_is_retaken(s: Setting, admin: Arc<dyn Forget>) {
     let ([first, last], client) = (in_order(&s), s.client().await);
     let holder_of_last = s.hold_long(&last).await;
     let waiting = waiting(&s, &client, [&last, &first]);

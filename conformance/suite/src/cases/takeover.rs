@@ -23,7 +23,7 @@ pub(crate) const CASES: &[Case] = &[
     case!(a_takeover_that_was_not_heard_is_granted_again, promise = "one-request-hand-over", classes = [B2, B3]; if in_one_request),
     case!(an_owner_that_holds_nothing_has_no_successor, promise = "one-request-hand-over", classes = [B9, B10]; if in_one_request),
     case!(a_revoked_owner_has_no_successor, promise = "one-request-hand-over", classes = [B9, B10]; if in_one_request),
-    case!(a_waiter_elsewhere_is_woken_by_the_release_after_a_takeover, promise = "one-request-hand-over", classes = [B4, B30]; if in_one_request),
+    case!(the_release_after_a_takeover_wakes_a_waiter_elsewhere, promise = "one-request-hand-over", classes = [B4, B30]; if in_one_request),
     case!(tasks_of_one_client_hand_it_over, promise = "even-turns", classes = [B13, B30, B34]; load Heavy),
     case!(a_hand_over_whose_answer_is_lost_is_settled, promise = "one-request-hand-over", classes = [B2, B18]; if in_one_request),
     case!(a_hand_over_that_arrives_late_takes_nothing, promise = "one-request-hand-over", classes = [B2]; if in_one_request),
@@ -138,7 +138,7 @@ async fn a_revoked_owner_has_no_successor(s: Setting) {
     assert!(s.is_free(&name).await);
 }
 
-async fn a_waiter_elsewhere_is_woken_by_the_release_after_a_takeover(s: Setting) {
+async fn the_release_after_a_takeover_wakes_a_waiter_elsewhere(s: Setting) {
     let (name, client, other) = (s.name(), s.client().await, s.client().await);
     let mut first = owned(&client, &name, s.long());
     granted(&mut first.claim).await;

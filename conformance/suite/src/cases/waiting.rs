@@ -31,7 +31,7 @@ pub(crate) const CASES: &[Case] = &[
     case!(a_waiter_goes_by_its_holders_ttl, promise = "no-lock-for-ever", classes = [B5, B12]; if |s| s.info.lease == Lease::Lock),
     case!(no_wake_up_is_lost_over_many_hand_overs, promise = "acquire", classes = [B4, B31]; load Heavy),
     case!(waiters_of_one_process_come_in_their_order, promise = "tasks-in-order", classes = [B30]),
-    case!(a_thousand_waiting_tasks_cost_four_requests_a_hand_over, promise = "hand-over-cost", classes = [B30]; load Heavy),
+    case!(a_thousand_waiters_cost_four_requests_a_hand_over, promise = "hand-over-cost", classes = [B30]; load Heavy),
     case!(a_hand_over_costs_the_same_however_many_wait, promise = "zk-order", classes = [B30]; load Heavy; if |s| s.info.fair != Fair::No),
     case!(clients_come_in_the_order_in_which_they_asked, promise = "zk-order", classes = [B30]; if |s| s.info.fair != Fair::No),
     case!(two_processes_share_a_name_evenly, promise = "even-turns", classes = [B30]; load Heavy; if |s| s.info.wakes == Wakes::Pushed || s.info.fair != Fair::No),
@@ -191,7 +191,7 @@ async fn waiters_of_one_process_come_in_their_order(s: Setting) {
     assert_eq!(seen, (0..20).collect::<Vec<_>>());
 }
 
-async fn a_thousand_waiting_tasks_cost_four_requests_a_hand_over(s: Setting, admin: Arc<dyn Count>) {
+async fn a_thousand_waiters_cost_four_requests_a_hand_over(s: Setting, admin: Arc<dyn Count>) {
     const TASKS: u64 = 1000;
     let (name, client) = (s.name(), s.client().await);
     let guard = client

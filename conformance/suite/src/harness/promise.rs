@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_keeps_the_promise_of_its_own_kind_only() {
+    fn a_server_keeps_only_its_own_kinds_promise() {
         let kinds = [
             (Rises::Always, Fencing::Always),
             (Rises::WhileDataIsKept { clock_step: HOUR }, while_data_is_kept(HOUR)),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_may_be_set_back_by_more_than_was_promised_and_by_no_less() {
+    fn a_clock_goes_back_by_no_less_than_promised() {
         let one = Rises::WhileDataIsKept { clock_step: HOUR };
         assert!(one.is_kept_by(&while_data_is_kept(HOUR * 2)));
         assert!(!one.is_kept_by(&while_data_is_kept(HOUR / 2)));

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_a_revoke_says_that_its_time_does_not_count() {
+    fn calls_after_a_revoke_have_no_certain_time() {
         let granted = Said::Granted { token: Rank::Risen, left: LEFT };
         let free = Said::Shown { holder: None, waiters: None };
         for said in [granted, free, Said::Revoked(Revoked::Free)] {

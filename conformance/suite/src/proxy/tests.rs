@@ -124,7 +124,7 @@ async fn a_test_whose_fault_never_happened_is_void() {
 }
 
 #[tokio::test]
-async fn with_servers_that_were_moved_away_a_connection_and_a_request_are_a_round_trip_each() {
+async fn a_moved_servers_connection_and_request_are_round_trips() {
     const EACH_WAY: Duration = Duration::from_millis(20);
     let proxy = Proxy::start(&echo().await).await.unwrap();
     proxy.move_away(EACH_WAY);

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_release_that_may_have_been_repeated_was_late() {
+    fn only_a_release_possibly_repeated_was_late() {
         let released = |ending, left, took| failure(|| assert_released("a", ending, ms(left), ms(took)));
         assert!(released(Ending::Released, 600, 900).is_none());
         assert!(matches!(released(Ending::Expired, 600, 200), Some(Failure::Late(_))));

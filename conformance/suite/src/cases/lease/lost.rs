@@ -62,10 +62,7 @@ pub(super) async fn a_dead_server_means_lost_at_the_deadline(s: Setting, servers
 
 /// The release continues in the background, whether its caller waits, has given up, or has only dropped the guard. The
 /// lease would have kept the name for much longer.
-pub(super) async fn a_release_that_a_dead_server_did_not_answer_goes_on(
-    s: Setting,
-    servers: Arc<dyn OwnServers>,
-) {
+pub(super) async fn a_release_unanswered_by_a_dead_server_goes_on(s: Setting, servers: Arc<dyn OwnServers>) {
     let mut server = servers.start().await;
     let (failing, mut failed) = watch::channel(HashSet::new());
     let options = Options::default().patience(ms(200)).observer(move |event| {

@@ -37,7 +37,7 @@ pub(super) async fn a_stalled_executor_is_told_at_its_next_step(s: Setting) {
 }
 
 /// The loss is told to an observer of the client. The work itself has ended before anything else could run.
-pub(super) async fn a_loss_that_a_stalled_executor_brings_is_told_once(s: Setting) {
+pub(super) async fn a_loss_by_a_stalled_executor_comes_once(s: Setting) {
     let (name, setting) = (s.name(), s.clone());
     let (telling, told) = std::sync::mpsc::channel();
     let options = Options::default().observer(move |event| {

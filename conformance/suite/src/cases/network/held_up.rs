@@ -144,7 +144,7 @@ async fn released_after_all_answers(guard: Guard, proxy: &Proxy, answered: u64) 
 }
 
 /// A waiter that is notified before the lock is free would find it held and go back to sleep.
-pub(super) async fn a_release_held_up_between_its_requests_wakes_the_waiter(
+pub(super) async fn a_release_delayed_between_requests_wakes_the_waiter(
     s: Setting,
     net: Arc<dyn ThroughProxy>,
 ) {
