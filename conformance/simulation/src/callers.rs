@@ -10,6 +10,7 @@ use lock_core::driver::When;
 use lock_core::{Client, Error, ErrorKind, Guard, Instant, Lock, LossReason};
 
 use super::dice::Dice;
+use super::faults::Fault;
 use super::ids::CallId;
 use super::log::{Parting, Wait, What, Why};
 use super::plan::{ByHand, Operation, Plan};
@@ -139,7 +140,7 @@ impl Section<'_> {
         };
         let ending = self.caller.unless_gone(leaves, guard.release()).await;
         let call = self.call;
-        self.log(ending.map_or(What::Left { call }, |ending| What::Ended { call, ending }));
+        self.log(ending.map_or(What::Left(call), |ending| What::Ended { call, ending }));
     }
 
     async fn run(&self, lock: &Lock) {
@@ -197,14 +198,9 @@ impl Section<'_> {
         let (token, late) = (guard.token().get(), is_late(guard).await);
         self.log(What::Granted { call: self.call, token, late });
         site.wake_holders(plan.lock);
-        if let Some(fault_at_grant) = plan.fault_at_grant {
-            let dice = &mut self.caller.dice.borrow_mut();
-            site.schedule_fault(fault_at_grant.fault(
-                dice,
-                site.timeline.now(),
-                self.caller.machine,
-                plan.lock,
-            ));
+        if let Some(thrown) = plan.fault_at_grant {
+            let (dice, machine) = (&mut self.caller.dice.borrow_mut(), self.caller.machine);
+            site.schedule_fault(Fault::at_grant(thrown, dice, site.timeline.now(), machine, plan.lock));
         }
     }
 
@@ -212,9 +208,9 @@ impl Section<'_> {
     async fn renew(&self, guard: &Guard) {
         let Some(ByHand { after, ttl }) = self.plan.renews else { return };
         self.caller.client.clock().sleep(after).await;
-        self.log(What::Renews { call: self.call });
+        self.log(What::Renews(self.call));
         if guard.renew(ttl).await.is_ok() {
-            self.log(What::Renewed { call: self.call });
+            self.log(What::Renewed(self.call));
         }
     }
 

@@ -26,10 +26,7 @@ pub(super) struct Cuts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Claimed {
     lock: LockId,
-    place: usize,
-    pub(super) call: CallId,
-    grant: u64,
-    pub(super) token: u64,
+    pub(super) part: Part,
     pub(super) until: Micros,
 }
 
@@ -45,18 +42,19 @@ pub(super) enum Change {
 impl Claimed {
     /// Returns the claim to this part. A holder relies on its lease for no longer than the longest ttl, however much
     /// the server has left.
-    pub(super) fn new(lock: LockId, Part { place, call, grant, token, left }: Part, now: Micros) -> Claimed {
-        let until = now + at_most(micros(left.min(LONGEST_TTL)));
-        Claimed { lock, place, call, grant, token, until }
+    pub(super) fn new(lock: LockId, part: Part, now: Micros) -> Claimed {
+        Claimed { lock, part, until: now + at_most(micros(part.left.min(LONGEST_TTL))) }
     }
 }
 
 impl Cuts {
     /// Adds what a server ended early, or may end early.
     pub(super) fn add_cut(&mut self, mut claimed: Claimed) {
-        claimed.until = self.until(claimed);
+        // What is cut now may have been cut before.
+        let same = self.cut.iter().filter(|cut| cut.part.id() == claimed.part.id());
+        claimed.until = same.map(|cut| cut.until).fold(claimed.until, Micros::max);
         // What the log says about this call so far is about another grant, or ends sooner.
-        self.shortened.remove(&claimed.call);
+        self.shortened.remove(&claimed.part.call);
         self.cut.push(claimed);
     }
 
@@ -78,11 +76,12 @@ impl Cuts {
         self.drop_what_is_over(now, parts);
         let mut changes = Vec::new();
         for claimed in before {
+            let call = claimed.part.call;
             let lost_majority = self.has_lost_majority(claimed, parts, servers);
-            if lost_majority && self.shortened.insert(claimed.call) {
+            if lost_majority && self.shortened.insert(call) {
                 changes.push(Change::Shortened(claimed));
-            } else if !lost_majority && self.shortened.remove(&claimed.call) && now <= claimed.until {
-                changes.push(Change::Restored(claimed.call));
+            } else if !lost_majority && self.shortened.remove(&call) && now <= claimed.until {
+                changes.push(Change::Restored(call));
             }
         }
         changes
@@ -91,32 +90,24 @@ impl Cuts {
     /// Drops what is over, and what a server has prolonged since to at least the same end.
     fn drop_what_is_over(&mut self, now: Micros, parts: &[Vec<Part>]) {
         let lasts = |cut: &Claimed| {
-            let same = |part: &&Part| (part.place, part.call, part.grant) == (cut.place, cut.call, cut.grant);
-            let part = parts[cut.lock].iter().find(same);
+            let part = parts[cut.lock].iter().find(|part| part.id() == cut.part.id());
             part.is_some_and(|part| now + at_most(micros(part.left)) >= cut.until)
         };
         self.cut.retain(|cut| now <= cut.until && !lasts(cut));
         self.forgotten.retain(|forgotten| now <= forgotten.until);
     }
 
-    /// Returns until when a holder may rely on what is cut now, which may have been cut before.
-    fn until(&self, claimed: Claimed) -> Micros {
-        let same =
-            |cut: &&Claimed| (cut.place, cut.call, cut.grant) == (claimed.place, claimed.call, claimed.grant);
-        self.cut.iter().filter(same).map(|cut| cut.until).fold(claimed.until, Micros::max)
-    }
-
     /// Returns whether the servers that have granted the lock to this call, and were not made to end it early, are no
     /// majority.
     fn has_lost_majority(&self, claimed: Claimed, parts: &[Vec<Part>], servers: usize) -> bool {
+        let place = |part: &Part| {
+            ((part.call, part.grant) == (claimed.part.call, claimed.part.grant)).then_some(part.place)
+        };
         let of = |claims: &[Claimed]| -> BTreeSet<usize> {
-            let same = |other: &&Claimed| (other.call, other.grant) == (claimed.call, claimed.grant);
-            claims.iter().filter(same).map(|other| other.place).collect()
+            claims.iter().filter_map(|other| place(&other.part)).collect()
         };
         let (cut, forgotten) = (of(&self.cut), of(&self.forgotten));
-        let has = parts[claimed.lock].iter();
-        let has = has.filter(|part| (part.call, part.grant) == (claimed.call, claimed.grant));
-        let had: BTreeSet<usize> = has.map(|part| part.place).chain(forgotten).collect();
+        let had: BTreeSet<usize> = parts[claimed.lock].iter().filter_map(place).chain(forgotten).collect();
         !cut.is_empty() && had.difference(&cut).count() <= servers / 2
     }
 }

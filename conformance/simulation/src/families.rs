@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::driver::{Busy, Context, Driver, Entry, When};
-use lock_core::{OwnerBytes, Result};
+use lock_core::{Owner, OwnerBytes, Result};
 use lock_memory::ServerTime;
 use lock_memory::server::queue::SessionId;
 use lock_memory::server::{ClientId, Key, Server};
@@ -39,6 +39,13 @@ pub(super) struct Part {
     pub(super) token: u64,
     /// The rest of its lease, by that server's clock.
     pub(super) left: Duration,
+}
+
+impl Part {
+    /// Returns what tells it from other parts of the same lock, however much of its lease is left.
+    pub(super) fn id(&self) -> (usize, CallId, u64) {
+        (self.place, self.call, self.grant)
+    }
 }
 
 /// The action of a request, as far as the checker needs to know it.
@@ -95,8 +102,16 @@ pub(super) trait Family: Server + Sized {
     /// Sets whether servers guard against what they may have forgotten, in a family where they can.
     fn forgets_by(&mut self, _guard: Guard) {}
 
+    /// Returns the request that ends the lease of a lock, in a family of one server.
+    fn expiry(_key: Key) -> Option<Self::Request> {
+        None
+    }
+
     /// Ends the lease of a lock, on whichever servers keep it.
-    fn end_lease(&mut self, now: ServerTime, key: Key) -> Vec<(ClientId, Self::Push)>;
+    fn end_lease(&mut self, now: ServerTime, key: Key) -> Vec<(ClientId, Self::Push)> {
+        let request = Self::expiry(key).into_iter();
+        request.flat_map(|request| self.handle(now, SIMULATION, request).pushes).collect()
+    }
 
     /// Makes one of the servers lose its data.
     fn forget(&mut self, _place: usize, _loss: Loss, now: &[ServerTime]) {
@@ -109,16 +124,29 @@ pub(super) trait Family: Server + Sized {
     }
 
     /// Returns the request that ends a session, in a family that has sessions.
-    fn end_session(session: SessionId) -> Option<Self::Request>;
+    fn end_session(_session: SessionId) -> Option<Self::Request> {
+        None
+    }
+
+    /// Returns the current holder of the lock as its server has it, in a family of one server.
+    fn entry(&mut self, _now: ServerTime, _key: Key) -> Option<Entry> {
+        None
+    }
 
     /// Returns the current holder of the lock.
-    fn holder(&mut self, now: &[ServerTime], key: Key) -> Option<Holder>;
+    fn holder(&mut self, now: &[ServerTime], key: Key) -> Option<Holder> {
+        self.entry(now[0], key).as_ref().and_then(holder)
+    }
 
     /// Returns what each server has granted of the lock: to its holder, or to a call that may be about to hold it.
-    fn parts(&mut self, now: &[ServerTime], key: Key) -> Vec<Part>;
+    fn parts(&mut self, now: &[ServerTime], key: Key) -> Vec<Part> {
+        self.entry(now[0], key).as_ref().and_then(part).into_iter().collect()
+    }
 
     /// Returns the calls that have a place behind the holder.
-    fn waiting(&mut self, now: &[ServerTime], key: Key) -> Vec<CallId>;
+    fn waiting(&mut self, _now: &[ServerTime], _key: Key) -> Vec<CallId> {
+        Vec::new()
+    }
 
     /// Returns whether a client that gets this answer may conclude that it has a lock.
     fn is_grant(answer: &Self::Answer) -> bool;
@@ -134,7 +162,9 @@ pub(super) trait Family: Server + Sized {
     }
 
     /// Returns whether a revoke was done.
-    fn has_revoked(answer: &Self::Answer) -> bool;
+    fn has_revoked(_answer: &Self::Answer) -> bool {
+        false
+    }
 
     /// Returns which grant a release is of, if there are several servers, each of which grants for itself.
     fn released_grant(_request: &Self::Request) -> Option<u64> {
@@ -156,41 +186,32 @@ pub(super) trait Family: Server + Sized {
 /// The simulation itself, when it asks a server directly: real clients are counted from one.
 pub(super) const SIMULATION: ClientId = ClientId(0);
 
-/// Returns the lock that a key belongs to. There are no other keys.
-fn lock(key: &Key) -> Option<LockId> {
-    NAMES.iter().position(|name| **name == **key)
+/// Returns the lock of this name. There are no other names.
+pub(super) fn lock(name: &str) -> Option<LockId> {
+    NAMES.iter().position(|known| *known == name)
 }
 
-fn attempt(key: &Key, owner: lock_core::Owner, label: &str, session: Option<SessionId>) -> RequestKind {
+pub(super) fn attempt(name: &str, owner: OwnerBytes, label: &str, session: Option<SessionId>) -> RequestKind {
     // The label of a call is its number.
-    match (lock(key), label.parse()) {
-        (Some(lock), Ok(call)) => RequestKind::Attempt { lock, owner: shown(owner), call, session },
+    match (lock(name), label.parse()) {
+        (Some(lock), Ok(call)) => RequestKind::Attempt { lock, owner, call, session },
         _ => RequestKind::Nothing,
     }
 }
 
-fn takeover(key: &Key, predecessor: lock_core::Owner, owner: lock_core::Owner, label: &str) -> RequestKind {
-    match (lock(key), label.parse()) {
-        (Some(lock), Ok(call)) => {
-            RequestKind::Takeover { lock, owner: shown(owner), call, predecessor: shown(predecessor) }
-        }
-        _ => RequestKind::Nothing,
-    }
+pub(super) fn release(name: &str, owner: OwnerBytes) -> RequestKind {
+    lock(name).map_or(RequestKind::Nothing, |lock| RequestKind::Release { lock, owner })
 }
 
-fn release(key: &Key, owner: lock_core::Owner) -> RequestKind {
-    lock(key).map_or(RequestKind::Nothing, |lock| RequestKind::Release { lock, owner: shown(owner) })
+pub(super) fn look(name: &str) -> RequestKind {
+    lock(name).map_or(RequestKind::Nothing, |lock| RequestKind::Look { lock })
 }
 
-fn look(key: &Key) -> RequestKind {
-    lock(key).map_or(RequestKind::Nothing, |lock| RequestKind::Look { lock })
+fn revoke(name: &str, when: When) -> RequestKind {
+    lock(name).map_or(RequestKind::Nothing, |lock| RequestKind::Revoke { lock, when })
 }
 
-fn revoke(key: &Key, when: When) -> RequestKind {
-    lock(key).map_or(RequestKind::Nothing, |lock| RequestKind::Revoke { lock, when })
-}
-
-fn shown(owner: lock_core::Owner) -> OwnerBytes {
+fn shown(owner: &Owner) -> OwnerBytes {
     OwnerBytes::new(*owner.as_bytes())
 }
 

@@ -3,8 +3,8 @@
 use super::dice::Dice;
 use super::ids::LockId;
 use super::rules::WakesBy;
-use super::setting::{CLIENTS, TTL};
-use super::timeline::Micros;
+use super::setting::{CLIENTS, TTL_MICROS};
+use super::timeline::{Machine, Micros};
 
 /// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +92,10 @@ pub(super) enum FaultProfile {
 const EARLY: Micros = 200_000;
 
 impl Fault {
+    pub(super) fn at(begins: Micros, kind: Kind, lasts: Micros) -> Fault {
+        Fault { kind, begins, ends: begins + lasts }
+    }
+
     /// Draws all faults of a history with this many servers and locks.
     pub(super) fn by_chance(
         dice: &mut Dice,
@@ -99,39 +103,28 @@ impl Fault {
         profile: FaultProfile,
         wakes: WakesBy,
     ) -> Vec<Fault> {
+        let ttl = TTL_MICROS;
         let mut faults = Vec::new();
         if profile == FaultProfile::Storm {
-            faults.extend(Fault::storm(dice, locks));
+            faults.extend([Kind::Delay, Kind::Doubling].map(|kind| Fault::at(0, kind, ttl * 4)));
+            let end = |_| Fault::at(dice.within(0, ttl * 4), Kind::LeaseEnd(dice.below(locks)), 0);
+            faults.extend((0..30).map(end));
         }
+        // Several servers lose their data, one after the other.
         if profile == FaultProfile::Wipes && servers > 1 {
-            faults.extend(Fault::losses(dice, servers));
+            let wipe =
+                |_| Fault::at(dice.within(0, ttl * 4), Kind::Wipe(dice.below(servers), Loss::throw(dice)), 0);
+            faults.extend((0..6).map(wipe));
         }
-        let throw = match wakes {
-            WakesBy::PushesAndLooks => Fault::throw,
-            WakesBy::PushesAlone => Fault::throw_beside_the_network,
-        };
-        faults.extend((0..dice.within(4, 8)).map(|_| throw(dice, servers, locks, profile)));
+        let count = dice.below(4) + 4;
+        let thrown = std::iter::repeat_with(|| Fault::throw(dice, servers, locks, profile));
+        faults.extend(thrown.filter(|fault| fault.kind.may_hit(wakes)).take(count));
         faults
-    }
-
-    /// Draws a fault as `throw` does, but one that leaves the network alone.
-    fn throw_beside_the_network(
-        dice: &mut Dice,
-        servers: usize,
-        locks: usize,
-        profile: FaultProfile,
-    ) -> Fault {
-        loop {
-            let fault = Fault::throw(dice, servers, locks, profile);
-            if !fault.kind.is_of_the_network() {
-                return fault;
-            }
-        }
     }
 
     /// Draws a fault that the promises of this many servers cover, and that concerns this many locks.
     fn throw(dice: &mut Dice, servers: usize, locks: usize, profile: FaultProfile) -> Fault {
-        let ttl = TTL.as_micros() as Micros;
+        let ttl = TTL_MICROS;
         let begins = dice.within(0, EARLY);
         let (client, server) = (dice.below(CLIENTS), dice.below(servers));
         let calm = matches!(profile, FaultProfile::Mild | FaultProfile::Storm);
@@ -155,41 +148,40 @@ impl Fault {
                 (Kind::Step(server, if dice.chance(500) { by } else { -by }), 0)
             }
         };
-        Fault { kind, begins, ends: begins + lasts }
+        Fault::at(begins, kind, lasts)
     }
 
-    /// Returns the additional faults of a storm.
-    fn storm(dice: &mut Dice, locks: usize) -> Vec<Fault> {
-        let ttl = TTL.as_micros() as Micros;
-        let always = [Kind::Delay, Kind::Doubling].map(|kind| Fault { kind, begins: 0, ends: ttl * 4 });
-        let mut faults = always.to_vec();
-        for _ in 0..30 {
-            let at = dice.within(0, ttl * 4);
-            faults.push(Fault { kind: Kind::LeaseEnd(dice.below(locks)), begins: at, ends: at });
-        }
-        faults
-    }
-
-    /// Returns the additional faults of a history in which several servers lose their data, one after the other.
-    fn losses(dice: &mut Dice, servers: usize) -> Vec<Fault> {
-        let ttl = TTL.as_micros() as Micros;
-        let loss = |_| {
-            let at = dice.within(0, ttl * 4);
-            Fault { kind: Kind::Wipe(dice.below(servers), Loss::throw(dice)), begins: at, ends: at }
+    /// Returns the fault that hits the holder of `lock` on this machine: a throw of ten has decided which one it is.
+    pub(super) fn at_grant(
+        thrown: u64,
+        dice: &mut Dice,
+        now: Micros,
+        machine: Machine,
+        lock: LockId,
+    ) -> Fault {
+        let ttl = TTL_MICROS;
+        let (kind, after, lasts) = match thrown {
+            0..3 => (Kind::Pause(machine), 0, dice.within(ttl * 5 / 6, ttl * 2)),
+            3..6 => (Kind::LastWord(machine), dice.within(0, ttl / 2), ttl * 5 / 2),
+            6..8 => (Kind::ProofsLost(machine), 0, dice.within(ttl, ttl * 2)),
+            8 => (Kind::LeaseEnd(lock), dice.within(0, ttl / 2), 0),
+            _ => (Kind::Death(machine), dice.within(0, ttl), 0),
         };
-        (0..6).map(loss).collect()
+        Fault::at(now + after, kind, lasts)
     }
 }
 
 impl Kind {
-    /// Returns whether it makes messages late or lost.
-    pub(super) fn is_of_the_network(self) -> bool {
-        match self {
+    /// Returns whether a history with these wake-ups may have it. Where pushes alone wake waiters, no message may be late
+    /// or lost.
+    pub(super) fn may_hit(self, wakes: WakesBy) -> bool {
+        let is_of_the_network = match self {
             Kind::Loss | Kind::Delay | Kind::Partition(_) | Kind::ServerCut(_) => true,
             Kind::ProofsLost(_) | Kind::ProofsLate(_) | Kind::LastWord(_) => true,
             Kind::Doubling | Kind::Pause(_) | Kind::Death(_) | Kind::ServerPause(_) => false,
             Kind::LeaseEnd(_) | Kind::SessionEnd(_) | Kind::Step(..) | Kind::Wipe(..) => false,
-        }
+        };
+        wakes == WakesBy::PushesAndLooks || !is_of_the_network
     }
 }
 

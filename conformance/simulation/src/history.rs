@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Client, Clock, Event, Options, Random};
+use lock_core::{Client, Clock, Event, Name, Options, Random};
 use lock_memory::server::lease::LeaseServer;
 use lock_memory::server::queue::QueueServer;
 use lock_memory::server::register::RegisterServer;
@@ -16,10 +16,9 @@ use super::callers::Caller;
 use super::check::{Invariant, Verdict, Violation, check};
 use super::clocks::ClientClock;
 use super::dice::{Dice, Seeded};
-use super::families::Family;
+use super::families::{Family, lock};
 use super::faults::{Fault, FaultProfile};
-use super::ids::LockId;
-use super::log::{Entry, Log, What};
+use super::log::{Claim, Entry, Log, What};
 use super::majority::Majority;
 use super::plan::Behavior;
 use super::rules::{FamilyName, Rules, WakesBy};
@@ -126,7 +125,7 @@ fn ends_with_its_runtime<S: Family>(stage: &Stage<S>, runtime: Runtime) -> Vec<E
     stage.timeline.forget();
     let mut told = stage.log.take();
     told.sort_by_key(|entry| match entry.what {
-        What::ClaimLost { client, lock } | What::ClaimEnds { client, lock } => Some((client, lock)),
+        What::ClaimLost(claim) | What::ClaimEnds(claim) => Some(claim),
         _ => None,
     });
     told
@@ -193,21 +192,17 @@ impl<S: Family> Stage<S> {
         let world =
             World::<S>::new(timeline.clone(), log.clone(), (servers, locks), profile, wakes, dice.fork());
         log.write(What::Opens(Rules { family, servers, wakes }));
-        if let Script::Told(story) = script {
-            world.state().server.forgets_by(story.guard);
-        }
-        let faults = match script {
-            Script::Told(story) => (story.faults)(&mut dice),
-            Script::Chance => Fault::by_chance(&mut dice, (servers, locks), profile, wakes),
+        let (faults, behavior) = match script {
+            Script::Told(story) => {
+                world.state().server.forgets_by(story.guard);
+                ((story.faults)(&mut dice), Behavior::Plain)
+            }
+            Script::Chance => (Fault::by_chance(&mut dice, (servers, locks), profile, wakes), Behavior::Wild),
         };
         faults.into_iter().for_each(|fault| world.plan(fault));
         let planner = world.clone();
-        let behavior = match script {
-            Script::Told(_) => Behavior::Plain,
-            Script::Chance => Behavior::Wild,
-        };
         let site = Site::new(timeline.clone(), log.clone(), locks, behavior, move |fault: Fault| {
-            if wakes == WakesBy::PushesAndLooks || !fault.kind.is_of_the_network() {
+            if fault.kind.may_hit(wakes) {
                 planner.plan(fault);
             }
         });
@@ -275,16 +270,14 @@ impl<S: Family> Stage<S> {
         };
         let log = self.log.clone();
         let options = Options::default().clock(clock).random(random).label("simulated");
+        let claim = move |name: &Name| {
+            let lock = lock(name.as_str()).expect("callers ask for no other lock");
+            Claim { client: machine, lock }
+        };
         let options = options.observer(move |event| match event {
-            Event::Granted { name, .. } => {
-                log.write(What::ClaimBegins { client: machine, lock: lock(name.as_str()) });
-            }
-            Event::Lost { name, .. } => {
-                log.write(What::ClaimLost { client: machine, lock: lock(name.as_str()) });
-            }
-            Event::Ended { name, .. } => {
-                log.write(What::ClaimEnds { client: machine, lock: lock(name.as_str()) });
-            }
+            Event::Granted { name, .. } => log.write(What::ClaimBegins(claim(name))),
+            Event::Lost { name, .. } => log.write(What::ClaimLost(claim(name))),
+            Event::Ended { name, .. } => log.write(What::ClaimEnds(claim(name))),
             _ => {}
         });
         let connect = |context: lock_core::driver::Context| {
@@ -294,8 +287,4 @@ impl<S: Family> Stage<S> {
         };
         options.open("memory", "simulated", connect).await.expect("connecting sends no request")
     }
-}
-
-fn lock(name: &str) -> LockId {
-    NAMES.iter().position(|known| *known == name).expect("callers ask for no other lock")
 }

@@ -1,4 +1,5 @@
-//! Applies faults to the machines, to the servers, and to what the servers have granted.
+//! Applies faults to the machines, to the servers, and to what the servers have granted; logs whose holds end early by
+//! that.
 
 use std::sync::Arc;
 
@@ -6,13 +7,14 @@ use lock_memory::ServerTime;
 use lock_memory::server::ClientId;
 use lock_memory::wire::Pushed;
 
-use super::families::{Family, Part, SIMULATION};
+use super::cut::{Change, Claimed};
+use super::families::{Family, Holder, Part, SIMULATION};
 use super::faults::{Fault, Kind, Loss};
 use super::ids::{CallId, LockId};
 use super::log::What;
 use super::setting::{CLIENTS, SERVER};
 use super::tally::Occurrence;
-use super::timeline::Machine;
+use super::timeline::{Machine, Micros};
 use super::world::World;
 
 impl<S: Family> World<S> {
@@ -64,11 +66,11 @@ impl<S: Family> World<S> {
 
     /// Sets a server's clock. A clock that is set forward ends leases early, or may.
     fn step(self: &Arc<Self>, server: usize, by: i64) {
-        let parts: Vec<_> =
-            self.locks().flat_map(|lock| self.parts(lock).into_iter().map(move |p| (lock, p))).collect();
+        let parts = self.all_parts();
         self.clocks[server].step(by);
-        for (lock, part) in parts.into_iter().filter(|(_, part)| by > 0 && part.place == server) {
-            self.record_cut(lock, part);
+        for (lock, parts) in parts.into_iter().enumerate() {
+            let cut = parts.into_iter().filter(|part| by > 0 && part.place == server);
+            cut.for_each(|part| self.record_cut(lock, part));
         }
     }
 
@@ -102,10 +104,12 @@ impl<S: Family> World<S> {
             }),
             false => {
                 let held = self.locks().filter(|lock| self.look(*lock).is_some()).count();
-                let parts: Vec<_> = self.locks().map(|lock| self.parts(lock)).collect();
-                let now = self.now();
-                self.state().server.forget(server, loss, &now);
-                self.for_each_lost(parts, |lock, part| self.record_forgotten(lock, part));
+                let parts = self.all_parts();
+                self.state().server.forget(server, loss, &self.now());
+                let now = self.timeline.now();
+                self.for_each_lost(parts, |lock, part| {
+                    self.state().cuts.add_forgotten(Claimed::new(lock, part, now));
+                });
                 self.judge_cuts();
                 held
             }
@@ -121,7 +125,7 @@ impl<S: Family> World<S> {
     ) -> usize {
         let now = self.now();
         self.expire();
-        let before: Vec<_> = self.locks().map(|lock| self.parts(lock)).collect();
+        let before = self.all_parts();
         let pushes = change(&mut self.state().server, &now);
         self.deliver(0, pushes);
         let ended = self.for_each_lost(before, |lock, part| self.record_cut(lock, part));
@@ -134,10 +138,7 @@ impl<S: Family> World<S> {
         let mut lost = 0;
         for (lock, before) in before.into_iter().enumerate() {
             let after = self.parts(lock);
-            let same = |was: &Part, part: &Part| {
-                (part.place, part.call, part.grant) == (was.place, was.call, was.grant)
-            };
-            let has = |was: &Part| after.iter().any(|part| same(was, part));
+            let has = |was: &Part| after.iter().any(|part| part.id() == was.id());
             for part in before.into_iter().filter(|was| !has(was)) {
                 then(lock, part);
                 lost += 1;
@@ -149,6 +150,41 @@ impl<S: Family> World<S> {
     pub(super) fn count_if(&self, happened: bool, what: Occurrence) {
         if happened {
             self.state().tally.count(what);
+        }
+    }
+
+    // ---- what servers end early --------------------------------------------------------------------------------------
+
+    /// Records that a server ended this early, or may end it early.
+    pub(super) fn record_cut(&self, lock: LockId, part: Part) {
+        self.state().cuts.add_cut(Claimed::new(lock, part, self.timeline.now()));
+        self.judge_cuts();
+    }
+
+    /// Logs which calls' holds may end early from now on, and which no longer may.
+    pub(super) fn judge_cuts(&self) {
+        if self.state().cuts.is_empty() {
+            return;
+        }
+        let (now, parts, servers) = (self.timeline.now(), self.all_parts(), self.clocks.len());
+        let changes = self.state().cuts.changes(now, &parts, servers);
+        for change in changes {
+            match change {
+                Change::Shortened(Claimed { part, until, .. }) => {
+                    self.log_shortened(Holder { call: part.call, token: part.token }, until);
+                }
+                Change::Restored(call) => self.log.write(What::Restored(call)),
+            }
+        }
+    }
+
+    /// Logs that this call's grant may end early. If the call had revoked the lock from a holder, that holder's grant
+    /// may end early, too, and so on.
+    fn log_shortened(&self, holder: Holder, until: Micros) {
+        let mut next = Some(holder);
+        while let Some(Holder { call, token }) = next {
+            self.log.write(What::Shortened { call, token, until });
+            next = self.state().revoked_from.get(&call).copied();
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lock_core::driver::When;
 use lock_core::{Ending, LossReason};
 
-pub use self::details::{Fate, Parting, Terms, Wait, Why};
+pub use self::details::{Claim, Fate, Parting, Terms, Wait, Why};
 use super::faults::Fault;
 use super::ids::{CallId, LockId};
 use super::rules::Rules;
@@ -64,16 +64,10 @@ pub enum What {
         /// The time for which the guard is certain to be held, by its client's clock, in microseconds.
         left: u64,
     },
-    /// A holder asks for a renewal.
-    Renews {
-        /// Which call.
-        call: CallId,
-    },
+    /// The holder asks for a renewal.
+    Renews(CallId),
     /// The renewal has succeeded.
-    Renewed {
-        /// Which call.
-        call: CallId,
-    },
+    Renewed(CallId),
     /// A holder is told that its lock is lost.
     Told {
         /// Which call.
@@ -102,11 +96,8 @@ pub enum What {
         /// The answer.
         ending: Ending,
     },
-    /// A caller goes away before its release is answered.
-    Left {
-        /// Which call.
-        call: CallId,
-    },
+    /// The caller goes away before its release is answered.
+    Left(CallId),
     /// A write arrives at the fenced resource.
     Wrote {
         /// Which call.
@@ -117,26 +108,11 @@ pub enum What {
         accepted: bool,
     },
     /// A process has a lock, as far as it knows.
-    ClaimBegins {
-        /// Which client.
-        client: usize,
-        /// Which lock.
-        lock: LockId,
-    },
+    ClaimBegins(Claim),
     /// A process knows that it has lost a lock, and gives it up.
-    ClaimLost {
-        /// Which client.
-        client: usize,
-        /// Which lock.
-        lock: LockId,
-    },
+    ClaimLost(Claim),
     /// A process knows that it no longer has a lock: its release was answered, or its lease has ended.
-    ClaimEnds {
-        /// Which client.
-        client: usize,
-        /// Which lock.
-        lock: LockId,
-    },
+    ClaimEnds(Claim),
     /// A caller revokes a lock from its holder.
     Revokes {
         /// The number of this call.
@@ -178,11 +154,8 @@ pub enum What {
         /// When it would have ended by itself, at the latest, in microseconds.
         until: u64,
     },
-    /// A grant that was to end early is kept for as long as its holder may rely on it.
-    Restored {
-        /// Which call.
-        call: CallId,
-    },
+    /// The grant that was to end early is kept for as long as its holder may rely on it.
+    Restored(CallId),
     /// A message between a client and a server was lost, late or doubled, or came to a server without a vote.
     Missed {
         /// Which client.
@@ -210,11 +183,9 @@ pub enum What {
         /// Which server.
         server: usize,
     },
-    /// The release that is logged next gave back what a revoke had left in the place of the revoked holder.
-    GivenBack {
-        /// The revoked holder's call.
-        call: CallId,
-    },
+    /// The release that is logged next gave back what a revoke had left in the place of the revoked holder, whose call
+    /// this is.
+    GivenBack(CallId),
     /// A fault begins.
     Begins(Fault),
     /// A fault is over.
@@ -265,22 +236,21 @@ impl What {
             | What::Granted { call, .. }
             | What::NotGranted { call, .. }
             | What::Held { call, .. }
-            | What::Renews { call }
-            | What::Renewed { call }
+            | What::Renews(call)
+            | What::Renewed(call)
             | What::Told { call, .. }
             | What::LetGo { call, .. }
-            | What::GivenBack { call }
+            | What::GivenBack(call)
             | What::PartReleased { call, .. }
             | What::Ended { call, .. }
-            | What::Left { call }
+            | What::Left(call)
             | What::Wrote { call, .. }
             | What::Shortened { call, .. }
-            | What::Restored { call } => *call == wanted,
+            | What::Restored(call) => *call == wanted,
             What::ReleaseArrived { of, before, after } => {
                 [of, before, after].into_iter().any(|call| *call == Some(wanted))
             }
-            What::ClaimBegins { .. } | What::ClaimLost { .. } | What::ClaimEnds { .. } => false,
-            What::Missed { .. } => false,
+            What::ClaimBegins(_) | What::ClaimLost(_) | What::ClaimEnds(_) | What::Missed { .. } => false,
             What::Opens(_) | What::Places { .. } | What::Remains { .. } => true,
             What::Revokes { .. } | What::Holder { .. } | What::Parts { .. } | What::ShutDown { .. } => true,
             What::Begins(_) | What::Over(_) => true,

@@ -136,11 +136,7 @@ fn number(word: &str) -> Result<u64, String> {
 }
 
 fn family(word: &str) -> Result<FamilyName, String> {
-    match word {
-        "lease" => Ok(FamilyName::Lease),
-        "queue" => Ok(FamilyName::Queue),
-        "redlock" => Ok(FamilyName::Redlock),
-        "register" => Ok(FamilyName::Register),
-        other => Err(format!("{other} is not a family; the families are lease, queue, redlock and register")),
-    }
+    let known = FamilyName::ALL.into_iter().find(|family| family.to_string() == word);
+    known
+        .ok_or_else(|| format!("{word} is not a family; the families are lease, queue, redlock and register"))
 }

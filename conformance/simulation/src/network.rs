@@ -13,7 +13,7 @@ use super::families::{Family, RequestKind};
 use super::faults::Kind;
 use super::log::{Fate, What};
 use super::rules::WakesBy;
-use super::setting::{IN_TIME, SERVER, TTL};
+use super::setting::{IN_TIME, SERVER, TTL_MICROS};
 use super::tally::Occurrence;
 use super::timeline::{Machine, Micros};
 use super::world::{State, World};
@@ -82,10 +82,10 @@ impl<S: Family> World<S> {
         match arrives[0] {
             None if message_kind == MessageKind::News => tells(Fate::NewsLost),
             None => tells(Fate::Lost),
-            Some(until) if until > self.timeline.now() + IN_TIME => tells(Fate::Late { until }),
+            Some(until) if until > self.timeline.now() + IN_TIME => tells(Fate::Late(until)),
             Some(_) => {}
         }
-        arrives[1].into_iter().for_each(|until| tells(Fate::Twice { until }));
+        arrives[1].into_iter().for_each(|until| tells(Fate::Twice(until)));
     }
 
     fn send(self: &Arc<Self>, from: Machine, request: &S::Request, answered: Option<&Answered<S>>) {
@@ -179,13 +179,12 @@ impl<S: Server> State<S> {
 
     /// Returns how long each copy of a message takes.
     fn delays(&mut self, machine: Machine, message_kind: MessageKind) -> [Option<Micros>; 2] {
-        let ttl = TTL.as_micros() as Micros;
         let tidy = self.wakes == WakesBy::PushesAlone;
         let late = self.is_on(Kind::Delay) || (self.dice.chance(10) && !tidy);
         let delay = if message_kind == MessageKind::Proven && self.is_on(Kind::ProofsLate(machine)) {
-            self.dice.within(LATE_PROOF, ttl / 4)
+            self.dice.within(LATE_PROOF, TTL_MICROS / 4)
         } else {
-            self.dice.within(50, if late { ttl / 2 } else { IN_TIME })
+            self.dice.within(50, if late { TTL_MICROS / 2 } else { IN_TIME })
         };
         if late {
             self.tally.count(Occurrence::Late);
@@ -194,7 +193,7 @@ impl<S: Server> State<S> {
         if doubled {
             self.tally.count(Occurrence::Doubled);
         }
-        [Some(delay), doubled.then(|| self.dice.within(50, ttl))]
+        [Some(delay), doubled.then(|| self.dice.within(50, TTL_MICROS))]
     }
 }
 

@@ -5,11 +5,9 @@ use std::time::Duration;
 use lock_core::driver::When;
 
 use super::dice::Dice;
-use super::faults::{Fault, Kind};
 use super::ids::LockId;
 use super::log::{Parting, Terms};
-use super::setting::{LONGEST_TTL, TTL};
-use super::timeline::{Machine, Micros};
+use super::setting::{LONGEST_TTL, TTL, TTL_MICROS};
 
 /// The plan of one section: which lock, on what terms, and how the caller behaves.
 #[derive(Clone, Copy)]
@@ -23,8 +21,8 @@ pub(super) struct Plan {
     pub(super) leaves_after: Option<Duration>,
     pub(super) holds: Duration,
     pub(super) renews: Option<ByHand>,
-    /// The fault that hits the caller as soon as it has the lock.
-    pub(super) fault_at_grant: Option<FaultAtGrant>,
+    /// If a fault hits the caller at the worst moment, as soon as it has the lock: the throw that decides which.
+    pub(super) fault_at_grant: Option<u64>,
     pub(super) parting: Parting,
     /// True if the caller goes on writing after it was told that the lock is lost.
     pub(super) ignores_loss: bool,
@@ -44,16 +42,6 @@ pub(super) enum Operation {
 pub(super) struct ByHand {
     pub(super) after: Duration,
     pub(super) ttl: Duration,
-}
-
-/// A fault at the worst moment: right after a caller was granted a lock.
-#[derive(Clone, Copy)]
-pub(super) enum FaultAtGrant {
-    Pause,
-    Death,
-    ProofsLost,
-    LastWord,
-    LeaseEnd,
 }
 
 /// The behavior of callers.
@@ -102,9 +90,9 @@ impl Plan {
             _ => Parting::Release,
         };
         let terms = throw_terms(dice);
-        let fault_at_grant = dice.chance(60).then(|| FaultAtGrant::throw(dice));
+        let fault_at_grant = dice.chance(60).then(|| dice.within(0, 10));
         let holds = match (fault_at_grant, dice.chance(60)) {
-            (Some(_), _) => micros(dice, TTL.as_micros() as u64, 1_800_000),
+            (Some(_), _) => micros(dice, TTL_MICROS, 1_800_000),
             (None, true) => micros(dice, 100_000, 1_500_000),
             (None, false) => micros(dice, 0, 8_000),
         };
@@ -144,29 +132,4 @@ fn throw_ttl(dice: &mut Dice) -> Duration {
 
 fn micros(dice: &mut Dice, least: u64, most: u64) -> Duration {
     Duration::from_micros(dice.within(least, most))
-}
-
-impl FaultAtGrant {
-    fn throw(dice: &mut Dice) -> FaultAtGrant {
-        match dice.within(0, 10) {
-            0..3 => FaultAtGrant::Pause,
-            3..6 => FaultAtGrant::LastWord,
-            6..8 => FaultAtGrant::ProofsLost,
-            8 => FaultAtGrant::LeaseEnd,
-            _ => FaultAtGrant::Death,
-        }
-    }
-
-    /// Returns the fault that hits the holder of `lock` on this machine.
-    pub(super) fn fault(self, dice: &mut Dice, now: Micros, machine: Machine, lock: LockId) -> Fault {
-        let ttl = TTL.as_micros() as Micros;
-        let (kind, after, lasts) = match self {
-            FaultAtGrant::Pause => (Kind::Pause(machine), 0, dice.within(ttl * 5 / 6, ttl * 2)),
-            FaultAtGrant::Death => (Kind::Death(machine), dice.within(0, ttl), 0),
-            FaultAtGrant::ProofsLost => (Kind::ProofsLost(machine), 0, dice.within(ttl, ttl * 2)),
-            FaultAtGrant::LastWord => (Kind::LastWord(machine), dice.within(0, ttl / 2), ttl * 5 / 2),
-            FaultAtGrant::LeaseEnd => (Kind::LeaseEnd(lock), dice.within(0, ttl / 2), 0),
-        };
-        Fault { kind, begins: now + after, ends: now + after + lasts }
-    }
 }

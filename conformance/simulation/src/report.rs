@@ -89,10 +89,10 @@ impl Report {
     /// did not test them.
     pub fn untested(&self) -> Vec<String> {
         let invariants = Invariant::ALL.into_iter().filter(|invariant| self.is_untested(*invariant));
-        let occurrences = Occurrence::ALL.iter().filter(|what| self.lacks(**what));
+        let occurrences = Occurrence::ALL.into_iter().filter(|what| self.lacks(*what));
         invariants
             .map(|i| i.to_string().trim().to_owned())
-            .chain(occurrences.map(Occurrence::to_string))
+            .chain(occurrences.map(|what| what.to_string()))
             .collect()
     }
 
@@ -143,8 +143,8 @@ impl fmt::Display for Report {
         }
         writeln!(f)?;
         for what in Occurrence::ALL {
-            let untested = if self.lacks(*what) { "  not tested" } else { "" };
-            writeln!(f, "{what:<40} {:>14}{untested}", self.tally[*what])?;
+            let untested = if self.lacks(what) { "  not tested" } else { "" };
+            writeln!(f, "{what:<40} {:>14}{untested}", self.tally[what])?;
         }
         let hours = self.simulated.as_secs_f64() / 3600.0;
         let Report { histories, grants, .. } = self;

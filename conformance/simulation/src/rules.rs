@@ -1,6 +1,6 @@
 //! The rules of a history: on which servers it is played, and what wakes waiters.
 
-use std::fmt;
+use super::named::named;
 
 /// The rules of a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,17 +13,18 @@ pub struct Rules {
     pub wakes: WakesBy,
 }
 
-/// The kind of servers that a history simulates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FamilyName {
-    /// Compare-and-set with a lease per lock.
-    Lease,
-    /// A queue per lock, whose places belong to sessions.
-    Queue,
-    /// Compare-and-set with a lease per lock on several servers, of which a majority decides.
-    Redlock,
-    /// Values that are replaced if they have not changed.
-    Register,
+named! {
+    /// The kind of servers that a history simulates.
+    pub enum FamilyName {
+        /// Compare-and-set with a lease per lock.
+        Lease = "lease",
+        /// A queue per lock, whose places belong to sessions.
+        Queue = "queue",
+        /// Compare-and-set with a lease per lock on several servers, of which a majority decides.
+        Redlock = "redlock",
+        /// Values that are replaced if they have not changed.
+        Register = "register",
+    }
 }
 
 /// The events that wake waiters.
@@ -33,15 +34,4 @@ pub enum WakesBy {
     PushesAndLooks,
     /// Pushes alone: the core's next look is seconds away, and no message is lost or late.
     PushesAlone,
-}
-
-impl fmt::Display for FamilyName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            FamilyName::Lease => "lease",
-            FamilyName::Queue => "queue",
-            FamilyName::Redlock => "redlock",
-            FamilyName::Register => "register",
-        })
-    }
 }

@@ -47,7 +47,7 @@ impl<S: Family> World<S> {
         self.judge_cuts();
         if let Some(left) = S::sits_out(&answer) {
             let until = self.timeline.now() + at_most(micros(left));
-            self.log.write(What::Missed { client: from, server: place, fate: Fate::NoVote { until } });
+            self.log.write(What::Missed { client: from, server: place, fate: Fate::NoVote(until) });
         }
         if let Some(answered) = answered {
             self.answer((place, from), &Reply { now, answer }, request_kind, &answered);
@@ -94,7 +94,7 @@ impl<S: Family> World<S> {
                 let gives_back = before != after && before != of && self.first_of(before) == of;
                 if let Some(call) = of.filter(|_| gives_back) {
                     self.state().tally.count(Occurrence::GivenBack);
-                    self.log.write(What::GivenBack { call });
+                    self.log.write(What::GivenBack(call));
                 }
                 let before = if gives_back { of } else { before };
                 self.log.write(What::ReleaseArrived { of, before, after });
@@ -199,6 +199,11 @@ impl<S: Family> World<S> {
         self.look(lock);
         let now = self.now();
         self.state().server.parts(&now, self.keys[lock].clone())
+    }
+
+    /// Returns what the servers have granted, by lock.
+    pub(super) fn all_parts(&self) -> Vec<Vec<Part>> {
+        self.locks().map(|lock| self.parts(lock)).collect()
     }
 
     /// Returns the calls that have leases or places.

@@ -18,6 +18,8 @@ pub(super) const NAMES: [&str; 3] = ["a", "b", "c"];
 /// The ttl that most callers ask for; the durations of faults are derived from it. Some callers ask for a shorter ttl,
 /// some for a longer one.
 pub(super) const TTL: Duration = Duration::from_millis(600);
+/// The same in microseconds.
+pub(super) const TTL_MICROS: Micros = TTL.as_micros() as Micros;
 /// The longest ttl that a caller asks for.
 pub(super) const LONGEST_TTL: Duration = Duration::from_secs(1);
 /// The longest time that a message takes, unless it is late.

@@ -4,7 +4,7 @@
 use super::dice::Dice;
 use super::faults::{Fault, FaultProfile, Guard, Kind, Loss};
 use super::rules::FamilyName;
-use super::setting::{CLIENTS, TTL};
+use super::setting::{CLIENTS, TTL_MICROS};
 use super::timeline::Micros;
 
 /// One way to break a lock.
@@ -79,49 +79,42 @@ const fn five(faults: fn(&mut Dice) -> Vec<Fault>) -> Story {
 /// Single faults begin before this time: no history is shorter.
 const EARLY: Micros = 400_000;
 
-fn at(kind: Kind, begins: Micros, lasts: Micros) -> Fault {
-    Fault { kind, begins, ends: begins + lasts }
-}
-
-fn ttls(count: f64) -> Micros {
-    (TTL.as_secs_f64() * 1e6 * count) as Micros
-}
-
 fn pauses(dice: &mut Dice) -> Vec<Fault> {
-    (0..CLIENTS)
-        .map(|client| at(Kind::Pause(client), dice.within(0, EARLY), dice.within(ttls(1.1), ttls(3.0))))
-        .collect()
+    let pause = |client| {
+        let (begins, lasts) = (dice.within(0, EARLY), dice.within(TTL_MICROS * 11 / 10, TTL_MICROS * 3));
+        Fault::at(begins, Kind::Pause(client), lasts)
+    };
+    (0..CLIENTS).map(pause).collect()
 }
 
 /// Sets clocks forward by more than a lease.
 fn set_forward(dice: &mut Dice, servers: usize) -> Vec<Fault> {
-    let (begins, by) = (dice.within(0, EARLY), dice.within(ttls(1.0), ttls(3.0)) as i64);
-    (0..servers).map(|server| at(Kind::Step(server, by), begins, 0)).collect()
+    let (begins, by) = (dice.within(0, EARLY), dice.within(TTL_MICROS, TTL_MICROS * 3) as i64);
+    (0..servers).map(|server| Fault::at(begins, Kind::Step(server, by), 0)).collect()
 }
 
 fn restart(dice: &mut Dice) -> Vec<Fault> {
-    vec![at(Kind::Wipe(0, Loss::Everything), dice.within(0, EARLY), 0)]
+    vec![Fault::at(dice.within(0, EARLY), Kind::Wipe(0, Loss::Everything), 0)]
 }
 
 /// First the last two servers can't be reached. Then the middle one loses data, and the first two can't be reached.
 fn change_of_majority(dice: &mut Dice) -> Vec<Fault> {
-    let (then, lasts) = (dice.within(50_000, EARLY), ttls(5.0));
+    let (then, lasts) = (dice.within(50_000, EARLY), TTL_MICROS * 5);
     let loss = if dice.chance(500) { Loss::Everything } else { Loss::Latest };
     vec![
-        at(Kind::ServerCut(3), 0, then),
-        at(Kind::ServerCut(4), 0, then),
-        at(Kind::Wipe(2, loss), then, 0),
-        at(Kind::ServerCut(0), then, lasts),
-        at(Kind::ServerCut(1), then, lasts),
+        Fault::at(0, Kind::ServerCut(3), then),
+        Fault::at(0, Kind::ServerCut(4), then),
+        Fault::at(then, Kind::Wipe(2, loss), 0),
+        Fault::at(then, Kind::ServerCut(0), lasts),
+        Fault::at(then, Kind::ServerCut(1), lasts),
     ]
 }
 
 /// Restarts each server long enough after the one before it, so that the earlier one has its vote again.
 fn rolling_restart(dice: &mut Dice) -> Vec<Fault> {
-    let pause = ttls(2.0);
-    (0..5)
-        .map(|server| {
-            at(Kind::Wipe(server, Loss::Everything), dice.within(0, EARLY) + server as Micros * pause, 0)
-        })
-        .collect()
+    let restart = |server| {
+        let begins = dice.within(0, EARLY) + server as Micros * TTL_MICROS * 2;
+        Fault::at(begins, Kind::Wipe(server, Loss::Everything), 0)
+    };
+    (0..5).map(restart).collect()
 }

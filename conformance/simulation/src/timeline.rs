@@ -3,8 +3,7 @@
 //! The runtime calls `Timeline::go_on` when all tasks wait, right before its thread would go to sleep. Each time, the
 //! next event happens. No timer of the runtime is involved, because the runtime rounds those to milliseconds.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,7 +37,7 @@ struct Line {
 struct State {
     now: Micros,
     order: u64,
-    due: BinaryHeap<Reverse<Due>>,
+    due: BTreeMap<Turn, (Option<Machine>, Event)>,
     /// By machine: until when it stands still; a time in the past if it runs.
     stopped: Vec<Micros>,
     /// No further event happens.
@@ -47,15 +46,9 @@ struct State {
     watcher: Option<Waker>,
 }
 
-struct Due {
-    at: Micros,
-    /// When it would have happened if its machine were not stopped.
-    meant: Micros,
-    /// Orders events of the same time: the one that was scheduled first happens first.
-    order: u64,
-    whose: Option<Machine>,
-    event: Event,
-}
+/// When an event happens; when it would have happened if its machine were not stopped; and its number: of events of the
+/// same time, the one that was scheduled first happens first.
+type Turn = (Micros, Micros, u64);
 
 enum Event {
     /// Completes a timer, unless that was dropped.
@@ -176,20 +169,20 @@ impl Timeline {
     fn next(&self) -> Option<Event> {
         let mut state = self.state();
         while state.order < MOST {
-            let Reverse(due) = state.due.pop()?;
-            if matches!(&due.event, Event::Timer(ring) if ring.is_closed()) {
+            let ((at, meant, order), (whose, event)) = state.due.pop_first()?;
+            if matches!(&event, Event::Timer(ring) if ring.is_closed()) {
                 continue;
             }
-            let earliest = due.whose.map_or(0, |machine| state.stopped[machine]);
-            if earliest > due.at {
-                state.due.push(Reverse(Due { at: earliest, ..due }));
+            let earliest = whose.map_or(0, |machine| state.stopped[machine]);
+            if earliest > at {
+                state.due.insert((earliest, meant, order), (whose, event));
                 continue;
             }
-            if due.at > LONGEST {
+            if at > LONGEST {
                 return None;
             }
-            state.now = state.now.max(due.at);
-            return Some(due.event);
+            state.now = state.now.max(at);
+            return Some(event);
         }
         None
     }
@@ -203,8 +196,7 @@ impl Timeline {
 impl State {
     fn push(&mut self, at: Micros, whose: Option<Machine>, event: Event) {
         self.order += 1;
-        let order = self.order;
-        self.due.push(Reverse(Due { at, meant: at, order, whose, event }));
+        self.due.insert((at, at, self.order), (whose, event));
     }
 }
 
@@ -215,26 +207,6 @@ impl Event {
             Event::Timer(ring) => _ = ring.send(()),
             Event::Action(action) => action(),
         }
-    }
-}
-
-impl PartialEq for Due {
-    fn eq(&self, other: &Due) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Due {}
-
-impl PartialOrd for Due {
-    fn partial_cmp(&self, other: &Due) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Due {
-    fn cmp(&self, other: &Due) -> Ordering {
-        (self.at, self.meant, self.order).cmp(&(other.at, other.meant, other.order))
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::clocks::at_most;
 use crate::faults::{Fault, Kind, Loss};
 use crate::log::Fate;
-use crate::rules::Rules;
+use crate::rules::{FamilyName, Rules};
 use crate::setting::{LONGEST_TTL, MACHINES, MOST_SERVERS};
 use crate::timeline::micros;
 
@@ -15,54 +15,49 @@ type Until = u64;
 
 #[derive(Debug, Default)]
 pub(super) struct Disturbances {
-    rules: Option<Rules>,
+    pub(super) rules: Option<Rules>,
     /// By client and server: messages between them came late, or not at all.
     links: BTreeMap<(usize, usize), Until>,
-    servers: [Until; MOST_SERVERS],
+    /// By server: it stood still, or its clock or its data was touched.
+    touched: [Until; MOST_SERVERS],
     /// By client: it stood still.
-    stops: [Until; MACHINES],
+    pub(super) stops: [Until; MACHINES],
     /// By client: until when a message other than one that is sent once was late, or when it was lost.
-    unanswered: [Until; MACHINES],
+    pub(super) unanswered: [Until; MACHINES],
     /// By client: when it last missed a message that is sent once.
-    news: [Until; MACHINES],
+    pub(super) news: [Until; MACHINES],
     /// By client: when the second copy of a doubled message last arrived.
-    twice: [Until; MACHINES],
+    pub(super) twice: [Until; MACHINES],
     /// Any fault, and any message that was lost, late or doubled.
-    anything: Until,
+    pub(super) anything: Until,
     /// By how much the servers' clocks were set back in all: leases last that much longer.
-    set_back: u64,
-    restored: u64,
+    pub(super) set_back: u64,
+    /// When a server last got back what it no longer had: it was given an older state of its data, or its clock was set
+    /// back.
+    pub(super) restored: u64,
 }
 
 impl Disturbances {
-    pub(super) fn opens(&mut self, rules: Rules) {
-        self.rules = Some(rules);
-    }
-
-    pub(super) fn rules(&self) -> Option<Rules> {
-        self.rules
-    }
-
     pub(super) fn begins(&mut self, at: u64, fault: Fault) {
-        self.anything = self.anything.max(at).max(fault.ends);
+        extend(&mut self.anything, at.max(fault.ends));
         match fault.kind {
-            Kind::Pause(client) => self.stops[client] = self.stops[client].max(fault.ends),
-            Kind::ServerPause(server) => self.is_touched(server, fault.ends),
+            Kind::Pause(client) => extend(&mut self.stops[client], fault.ends),
+            Kind::ServerPause(server) => extend(&mut self.touched[server], fault.ends),
             Kind::Wipe(server, loss) => {
-                self.is_touched(server, at);
+                extend(&mut self.touched[server], at);
                 if loss == Loss::Latest {
                     self.restored = at;
                 }
             }
             Kind::Step(server, by) => {
-                self.is_touched(server, at);
-                self.set_back += by.min(0).unsigned_abs();
+                extend(&mut self.touched[server], at);
                 if by < 0 {
+                    self.set_back += by.unsigned_abs();
                     self.restored = at;
                 }
             }
             // The log doesn't show which sessions and servers this hits.
-            Kind::LeaseEnd(_) => (0..MOST_SERVERS).for_each(|server| self.is_touched(server, at)),
+            Kind::LeaseEnd(_) => self.touched.iter_mut().for_each(|server| extend(server, at)),
             Kind::SessionEnd(client) => self.is_missed((client, 0), at),
             // Each message that one of these faults hits has an entry of its own.
             Kind::Loss | Kind::Delay | Kind::Doubling | Kind::Partition(_) | Kind::ServerCut(_) => {}
@@ -71,37 +66,34 @@ impl Disturbances {
     }
 
     pub(super) fn misses(&mut self, at: u64, (client, server): (usize, usize), fate: Fate) {
-        match fate {
-            Fate::Lost => self.is_unanswered((client, server), at),
-            Fate::NewsLost => {
-                self.is_missed((client, server), at);
-                self.news[client] = self.news[client].max(at);
-            }
-            Fate::Late { until } | Fate::NoVote { until } => self.is_unanswered((client, server), until),
-            Fate::Twice { until } => self.twice[client] = self.twice[client].max(until),
-        }
         let until = match fate {
             Fate::Lost | Fate::NewsLost => at,
-            Fate::Late { until } | Fate::NoVote { until } | Fate::Twice { until } => until,
+            Fate::Late(until) | Fate::NoVote(until) | Fate::Twice(until) => until,
         };
-        self.anything = self.anything.max(until);
-    }
-
-    fn is_touched(&mut self, server: usize, until: Until) {
-        self.servers[server] = self.servers[server].max(until);
-    }
-
-    fn is_unanswered(&mut self, link: (usize, usize), until: Until) {
-        self.is_missed(link, until);
-        self.unanswered[link.0] = self.unanswered[link.0].max(until);
+        extend(&mut self.anything, until);
+        match fate {
+            Fate::Twice(_) => return extend(&mut self.twice[client], until),
+            Fate::NewsLost => extend(&mut self.news[client], until),
+            Fate::Lost | Fate::Late(_) | Fate::NoVote(_) => extend(&mut self.unanswered[client], until),
+        }
+        self.is_missed((client, server), until);
     }
 
     fn is_missed(&mut self, link: (usize, usize), until: Until) {
-        let link = self.links.entry(link).or_default();
-        *link = until.max(*link);
+        extend(self.links.entry(link).or_default(), until);
     }
 
     // ---- queries ----------------------------------------------------------------------------------------------------
+
+    /// Returns whether the history is known to be of this family.
+    pub(super) fn is_of(&self, family: FamilyName) -> bool {
+        self.rules.is_some_and(|rules| rules.family == family)
+    }
+
+    /// Returns the number of servers.
+    pub(super) fn servers(&self) -> usize {
+        self.rules.map_or(1, |rules| rules.servers)
+    }
 
     /// Returns until when a client stood still, or exchanged messages with too few servers for a majority without
     /// disturbance.
@@ -119,50 +111,22 @@ impl Disturbances {
     }
 
     fn troubled(&self, client: usize) -> Vec<Until> {
-        let servers = self.rules.map_or(1, |rules| rules.servers);
         let link = |server| self.links.get(&(client, server)).copied().unwrap_or(0);
-        (0..servers).map(|server| self.servers[server].max(link(server))).collect()
-    }
-
-    pub(super) fn stop(&self, client: usize) -> Until {
-        self.stops[client]
-    }
-
-    pub(super) fn unanswered(&self, client: usize) -> Until {
-        self.unanswered[client]
-    }
-
-    pub(super) fn news(&self, client: usize) -> Until {
-        self.news[client]
+        (0..self.servers()).map(|server| self.touched[server].max(link(server))).collect()
     }
 
     pub(super) fn news_of_anyone(&self) -> Until {
         self.news.into_iter().max().unwrap_or(0)
     }
 
-    pub(super) fn twice(&self, client: usize) -> Until {
-        self.twice[client]
-    }
-
-    pub(super) fn anything(&self) -> Until {
-        self.anything
-    }
-
-    /// Returns by how much the servers' clocks were set back in all.
-    pub(super) fn set_back(&self) -> u64 {
-        self.set_back
-    }
-
-    /// Returns when a server last got back what it no longer had: it was given an older state of its data, or its clock was
-    /// set back.
-    pub(super) fn restored(&self) -> u64 {
-        self.restored
-    }
-
     /// Returns how long a lease may last on any server.
     pub(super) fn longest_lease(&self) -> u64 {
         at_most(micros(LONGEST_TTL) + self.set_back)
     }
+}
+
+fn extend(disturbed: &mut Until, until: Until) {
+    *disturbed = until.max(*disturbed);
 }
 
 /// Returns whether something that was disturbed until `until` was undisturbed from `from` on.

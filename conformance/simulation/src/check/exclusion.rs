@@ -6,6 +6,7 @@ use super::losses::TOLD_LATE;
 use super::{Call, Checker, Invariant};
 use crate::clocks::at_most;
 use crate::ids::CallId;
+use crate::rules::FamilyName;
 use crate::setting::{IN_TIME, LONGEST_TTL};
 use crate::timeline::micros;
 
@@ -29,7 +30,7 @@ impl Checker {
     /// Reports a holder that was not told. A process that stands still can't be told; its guard must show the loss at
     /// the next look, which `holds_alone` checks.
     fn is_granted_before_told(&mut self, untold: CallId, call: CallId) {
-        let stands = self.at <= self.disturbances.stop(self.calls[untold].client);
+        let stands = self.at <= self.disturbances.stops[self.calls[untold].client];
         if !stands {
             let why = format!("call {untold} was not told before call {call} was granted the lock");
             self.broken_in_time(Invariant::LossInTime, [untold, call], why);
@@ -53,8 +54,7 @@ impl Checker {
 
     pub(super) fn is_granted_in_time(&mut self, call: CallId, late: bool) {
         if late {
-            let why = "granted when its lease had ended already".to_owned();
-            self.broken(Invariant::LossInTime, vec![call], why);
+            self.broken(Invariant::LossInTime, [call], "granted when its lease had ended already");
         }
     }
 
@@ -62,8 +62,7 @@ impl Checker {
         self.closes(call);
         self.could(Invariant::LossInTime);
         if late > TOLD_LATE {
-            let why = format!("told {late} us after its deadline");
-            self.broken(Invariant::LossInTime, vec![call], why);
+            self.broken(Invariant::LossInTime, [call], format!("told {late} us after its deadline"));
         }
     }
 
@@ -74,17 +73,17 @@ impl Checker {
         let works = self.calls[call].works_until.is_some_and(|until| self.at < until);
         if works && !self.killed.contains(&self.calls[call].client) {
             let why = format!("what was revoked from call {call} was given back while its work went on");
-            self.broken(Invariant::LossInTime, vec![call], why);
+            self.broken(Invariant::LossInTime, [call], why);
         }
     }
 
     /// Reports a violation; or an excuse, if a server was made to end early what one of these calls relies on.
     fn broken_in_time(&mut self, invariant: Invariant, calls: [CallId; 2], message: String) {
         let [stale, successor] = calls;
-        match self.is_shortened(stale) || self.rests_on_ended_votes(successor) {
-            true => self.excused(invariant),
-            false => self.broken(invariant, calls.to_vec(), message),
+        if self.is_shortened(stale) || self.rests_on_ended_votes(successor) {
+            return self.excused(invariant);
         }
+        self.broken(invariant, calls, message);
     }
 
     /// Returns whether a call may still rely on a grant that the server has ended. It may until its next renewal, whose
@@ -96,7 +95,7 @@ impl Checker {
         let hears = |pause| {
             // A renewal that was sent a third of the ttl before that may still wait for its answer.
             undisturbed(self.disturbances.without_any(client), at + 1)
-                && undisturbed(self.disturbances.unanswered(client), (at + 1).saturating_sub(pause))
+                && undisturbed(self.disturbances.unanswered[client], (at + 1).saturating_sub(pause))
         };
         let renewed = match (self.renews_every(call), granted) {
             (Some(pause), Some(granted)) if hears(pause) => at.max(granted) + pause + 2 * IN_TIME,
@@ -113,8 +112,7 @@ impl Checker {
         else {
             return false;
         };
-        let several = self.disturbances.rules().is_some_and(|rules| rules.servers > 1);
-        several && at <= granted && self.is_shortened(call)
+        self.disturbances.servers() > 1 && at <= granted && self.is_shortened(call)
     }
 
     /// Returns the longest time until a holder's next renewal; none if the holder doesn't renew by itself. A session's
@@ -125,7 +123,7 @@ impl Checker {
         let terms = terms.filter(|terms| !terms.fixed)?;
         // The pause depends on the ttl that was asked for last.
         let ttl = if *by_hand { LONGEST_TTL } else { terms.ttl };
-        let ninths = if self.has_sessions() { 4 } else { 3 };
+        let ninths = if self.disturbances.is_of(FamilyName::Queue) { 4 } else { 3 };
         Some(at_most(micros(ttl) / 9 * ninths))
     }
 }

@@ -26,12 +26,12 @@ impl Checker {
         for call in open {
             let Call { client, certain_until: Some(until), .. } = self.calls[call] else { continue };
             // A machine that stood still is told when it goes on.
-            if at > until.max(self.disturbances.stop(client)) + TOLD_LATE {
+            if at > until.max(self.disturbances.stops[client]) + TOLD_LATE {
                 self.calls[call].certain_until = None;
                 let why = format!(
                     "call {call} was certain until {until} us, and was not told that it lost the lock"
                 );
-                self.broken(Invariant::LossInTime, vec![call], why);
+                self.broken(Invariant::LossInTime, [call], why);
             }
         }
     }
@@ -40,14 +40,14 @@ impl Checker {
     pub(super) fn has_a_reason(&mut self, call: CallId, cause: LossReason, left: u64) {
         self.could(Invariant::Reasons);
         if let Err(why) = self.reason(call, cause, left) {
-            let why = format!("told {cause:?}, and {why}");
-            self.broken(Invariant::Reasons, vec![call], why);
+            self.broken(Invariant::Reasons, [call], format!("told {cause:?}, and {why}"));
         }
     }
 
     fn reason(&self, call: CallId, cause: LossReason, left: u64) -> Result<(), &'static str> {
         let known = &self.calls[call];
         let terms = known.terms;
+        let no_sessions = self.disturbances.rules.is_some_and(|rules| rules.family != FamilyName::Queue);
         match cause {
             LossReason::Expired if left > 0 => Err("its lease was not over"),
             LossReason::Expired if terms.is_some_and(|terms| terms.fixed) => Ok(()),
@@ -58,15 +58,10 @@ impl Checker {
             },
             LossReason::Revoked if self.may_be_revoked(call) => Ok(()),
             LossReason::Revoked => Err("no caller has revoked it"),
-            LossReason::Session if self.has_no_sessions() => Err("there are no sessions"),
+            LossReason::Session if no_sessions => Err("there are no sessions"),
             LossReason::Taken if !known.was_anothers => Err("no other call has had it"),
-            LossReason::Expired | LossReason::Taken | LossReason::Gone | LossReason::Session
-                if self.may_be_lost(call) =>
-            {
-                Ok(())
-            }
             LossReason::Expired | LossReason::Taken | LossReason::Gone | LossReason::Session => {
-                Err("nothing had gone wrong")
+                self.may_be_lost(call).then_some(()).ok_or("nothing had gone wrong")
             }
             _ => Err("nothing that renews it has ended"),
         }
@@ -84,13 +79,5 @@ impl Checker {
     pub(super) fn may_be_revoked(&self, call: CallId) -> bool {
         let Call { lock, asked, .. } = self.calls[call];
         !undisturbed(self.locks[lock].revoked, asked.saturating_sub(2 * micros(LONGEST_TTL)))
-    }
-
-    fn has_no_sessions(&self) -> bool {
-        self.disturbances.rules().is_some_and(|rules| rules.family != FamilyName::Queue)
-    }
-
-    pub(super) fn has_sessions(&self) -> bool {
-        self.disturbances.rules().is_some_and(|rules| rules.family == FamilyName::Queue)
     }
 }

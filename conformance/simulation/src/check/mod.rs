@@ -149,7 +149,7 @@ impl Checker {
             return;
         }
         match *what {
-            What::Opens(rules) => self.disturbances.opens(rules),
+            What::Opens(rules) => self.disturbances.rules = Some(rules),
             What::Missed { client, server, fate } => {
                 self.disturbances.misses(self.at, (client, server), fate);
             }
@@ -164,33 +164,30 @@ impl Checker {
                 self.holds_alone(call);
                 self.holds_on_its_terms(call);
             }
-            What::Renews { call } => self.calls[call].by_hand = true,
+            What::Renews(call) => self.calls[call].by_hand = true,
             What::Told { call, cause, late, left } => {
                 self.told(call, late);
                 self.loses(call, cause, left);
             }
             What::LetGo { call, left, .. } => self.let_go(call, left),
-            What::GivenBack { call } => self.given_back(call),
+            What::GivenBack(call) => self.given_back(call),
             What::Ended { call, ending } => self.ended(call, ending),
             What::Wrote { call, token, accepted } => self.wrote(call, token, accepted),
-            What::ClaimBegins { client, lock } => self.claim_begins(client, lock),
-            What::ClaimLost { client, lock } => self.claim_lost(client, lock),
-            What::ClaimEnds { client, lock } => self.claim_ends(client, lock),
+            What::ClaimBegins(claim) => self.claim_begins(claim),
+            What::ClaimLost(claim) => self.claim_lost(claim),
+            What::ClaimEnds(claim) => self.claim_ends(claim),
             What::Revokes { call, client, lock, .. } => {
                 self.locks[lock].revoked = self.at;
                 *self.call(call) = Call { client, lock, asked: self.at, ..Call::default() };
             }
             What::Holder { lock, call } => self.holder_is(lock, call),
             What::Shortened { call, token, until } => self.shortened(call, token, until),
-            What::Restored { call } => self.call(call).shortened = None,
+            What::Restored(call) => self.call(call).shortened = None,
             What::PartReleased { call, grant, server } => self.part_released(call, grant, server),
-            What::ReleaseArrived { of, before, after } => {
-                self.release_arrived(of, before, after);
-                self.is_held_long_enough(of, before, after);
-            }
+            What::ReleaseArrived { of, before, after } => self.release_arrived(of, before, after),
             What::Begins(fault) => self.begins(fault),
             What::ShutDown { client, left } => self.shut_down(client, left),
-            What::Renewed { .. } | What::Left { .. } | What::Over(_) => {}
+            What::Renewed(_) | What::Left(_) | What::Over(_) => {}
         }
     }
 
@@ -275,8 +272,11 @@ impl Checker {
     fn shut_down(&mut self, client: usize, left: usize) {
         self.could(Invariant::Ends);
         if left > 0 {
-            let why = format!("client {client} has {left} claims left after its shutdown");
-            self.broken(Invariant::Ends, Vec::new(), why);
+            self.broken(
+                Invariant::Ends,
+                [],
+                format!("client {client} has {left} claims left after its shutdown"),
+            );
         } else {
             self.leaves_nothing(client);
         }
@@ -314,7 +314,8 @@ impl Checker {
         self.verdict.excused[invariant as usize] += 1;
     }
 
-    fn broken(&mut self, invariant: Invariant, calls: Vec<CallId>, message: String) {
+    fn broken(&mut self, invariant: Invariant, calls: impl Into<Vec<CallId>>, message: impl Into<String>) {
+        let (calls, message) = (calls.into(), message.into());
         self.verdict.violations.push(Violation { invariant, calls, message, index: self.index });
     }
 }

@@ -37,8 +37,7 @@ impl Checker {
         let asks = self.locks[lock].asking.contains(&call) && self.still_waits(call, self.at);
         let since = self.at.saturating_sub(micros(LONGEST_TTL));
         if asks && !self.may_be_revoked(call) && self.was_undisturbed(call, since) {
-            let why = format!("call {call} waits, and its place is gone");
-            self.broken(Invariant::Order, vec![call], why);
+            self.broken(Invariant::Order, [call], format!("call {call} waits, and its place is gone"));
         }
     }
 
@@ -52,7 +51,7 @@ impl Checker {
         }
         if let Some(before) = before {
             let why = format!("call {call} has the lock, and call {before} has waited for longer");
-            self.broken(Invariant::Order, vec![before, call], why);
+            self.broken(Invariant::Order, [before, call], why);
         }
     }
 }

@@ -4,7 +4,7 @@ use super::disturbances::undisturbed;
 use super::{Call, Checker, Invariant, Lock};
 use crate::clocks::at_most;
 use crate::ids::{CallId, LockId};
-use crate::log::Why;
+use crate::log::{Claim, Why};
 use crate::rules::FamilyName;
 use crate::setting::LONGEST_TTL;
 use crate::timeline::micros;
@@ -33,16 +33,14 @@ impl Checker {
         self.locks[lock].asking.retain(|asking| *asking != call);
         match why {
             Why::Busy | Why::Timeout => self.met_another(call, why),
-            Why::Unexpected => {
-                self.broken(Invariant::TruthfulRefusal, vec![call], "an error without a reason".to_owned());
-            }
+            Why::Unexpected => self.broken(Invariant::TruthfulRefusal, [call], "an error without a reason"),
             Why::Unavailable => self.is_in_trouble(call),
             Why::Lost => {
                 self.could(Invariant::TruthfulRefusal);
                 let ends = self.calls[call].terms.is_some_and(|terms| terms.max_hold.is_some());
                 if !ends && !self.may_be_lost(call) && !self.may_be_revoked(call) {
-                    let why = "lost before its caller had it, and nothing had gone wrong".to_owned();
-                    self.broken(Invariant::TruthfulRefusal, vec![call], why);
+                    let why = "lost before its caller had it, and nothing had gone wrong";
+                    self.broken(Invariant::TruthfulRefusal, [call], why);
                 }
             }
             Why::Cancelled => {}
@@ -56,17 +54,12 @@ impl Checker {
         if self.calls[call].saw_another {
             return;
         }
-        if self.seems_held(call) {
+        let stood_behind = || self.stood_behind_another(call) || self.stood_behind_itself(call);
+        if self.seems_held(call) || (why == Why::Timeout && stood_behind()) {
             return self.excused(Invariant::TruthfulRefusal);
         }
-        let excused = self.stood_behind_another(call) || self.stood_behind_itself(call);
-        match why == Why::Timeout && excused {
-            true => self.excused(Invariant::TruthfulRefusal),
-            false => {
-                let why = format!("{why:?}, and no other call held the lock since it asked");
-                self.broken(Invariant::TruthfulRefusal, vec![call], why);
-            }
-        }
+        let why = format!("{why:?}, and no other call held the lock since it asked");
+        self.broken(Invariant::TruthfulRefusal, [call], why);
     }
 
     /// Returns whether the last holder's lease may not have seemed over: it was not released, and a client that has to
@@ -75,7 +68,8 @@ impl Checker {
         let Call { lock, asked, .. } = self.calls[call];
         let Lock { last_holder, waiting, .. } = &self.locks[lock];
         let ran_out = last_holder.is_some_and(|last| !self.calls[last].released);
-        self.is_of_registers() && ran_out && asked <= waiting.holder_since + at_most(micros(LONGEST_TTL))
+        let registers = self.disturbances.is_of(FamilyName::Register);
+        registers && ran_out && asked <= waiting.holder_since + at_most(micros(LONGEST_TTL))
     }
 
     /// Records that this call was answered: what other calls of its process saw before that may be out of date.
@@ -97,33 +91,26 @@ impl Checker {
         };
         // A second copy of an earlier try's request takes votes from the next try, even if the earlier try was released
         // before.
-        let several = self.is_of_several();
-        let trouble = if several { trouble.max(self.disturbances.twice(client)) } else { trouble };
+        let several = self.disturbances.servers() > 1;
+        let trouble = if several { trouble.max(self.disturbances.twice[client]) } else { trouble };
         let looks_in_trouble =
             several && !undisturbed(self.disturbances.without_any(client), self.at.saturating_sub(LOOK));
         if !undisturbed(trouble, from) || looks_in_trouble {
             return;
         }
-        match self.turn_has_just_come(call) || self.is_refused_by_a_clock(call) {
-            true => self.excused(Invariant::TruthfulRefusal),
-            false => {
-                let why = "unavailable, and nothing had gone wrong".to_owned();
-                self.broken(Invariant::TruthfulRefusal, vec![call], why);
-            }
+        if self.turn_has_just_come(call) || self.is_refused_by_a_clock(call) {
+            return self.excused(Invariant::TruthfulRefusal);
         }
+        self.broken(Invariant::TruthfulRefusal, [call], "unavailable, and nothing had gone wrong");
     }
 
     /// Returns for how long a disturbance may be felt. It may have cost the client its session, which the client may still
     /// be replacing, or its connection for wake-ups.
     fn recovers_within(&self) -> u64 {
-        match self.is_of_registers() {
+        match self.disturbances.is_of(FamilyName::Register) {
             true => NEXT_FEED,
             false => micros(LONGEST_TTL),
         }
-    }
-
-    pub(super) fn is_of_registers(&self) -> bool {
-        self.disturbances.rules().is_some_and(|rules| rules.family == FamilyName::Register)
     }
 
     /// Returns whether the call before it in its process was answered only now, so that the server had no time to
@@ -137,7 +124,7 @@ impl Checker {
     /// was revoked. The server does so until its clock, which was set back, has caught up.
     fn is_refused_by_a_clock(&self, call: CallId) -> bool {
         let Call { client, lock, .. } = self.calls[call];
-        let set_back = self.disturbances.set_back();
+        let set_back = self.disturbances.set_back;
         let Lock { asking, revoked, .. } = &self.locks[lock];
         let is_over = self.at > revoked + at_most(set_back) + micros(LONGEST_TTL);
         let is_of_it = |other: &CallId| *other <= call && self.calls[*other].client == client;
@@ -149,11 +136,7 @@ impl Checker {
     /// released that try, and then received a second copy of its request.
     fn stood_behind_itself(&self, call: CallId) -> bool {
         let Call { client, asked, .. } = self.calls[call];
-        self.is_of_several() && !undisturbed(self.disturbances.twice(client), asked)
-    }
-
-    fn is_of_several(&self) -> bool {
-        self.disturbances.rules().is_some_and(|rules| rules.servers > 1)
+        self.disturbances.servers() > 1 && !undisturbed(self.disturbances.twice[client], asked)
     }
 
     /// Returns whether another call of its process was before it until its wait ended, or until the look with which its
@@ -170,7 +153,7 @@ impl Checker {
         match undisturbed(self.disturbances.without_any(client), turn.saturating_sub(lease)) {
             true => turn >= asked && self.at - turn < FIRST_ANSWER + LOOK,
             // A process that stood still settles nothing meanwhile.
-            false => self.at - turn.max(self.disturbances.stop(client)) < FIRST_ANSWER + LOOK + lease,
+            false => self.at - turn.max(self.disturbances.stops[client]) < FIRST_ANSWER + LOOK + lease,
         }
     }
 
@@ -187,36 +170,36 @@ impl Checker {
     /// majority.
     pub(super) fn parts_are(&mut self, lock: LockId, calls: &[CallId]) {
         self.locks[lock].parts = calls.to_vec();
-        self.held_by_another(lock);
-        for asking in &self.locks[lock].asking {
-            self.calls[*asking].saw_another |= calls.iter().any(|call| call != asking);
-        }
-        for open in &self.locks[lock].open {
-            self.calls[*open].was_anothers |= calls.iter().any(|call| call != open);
-        }
+        self.have_it(lock, calls);
     }
 
     pub(super) fn holder_is(&mut self, lock: LockId, holder: Option<CallId>) {
         self.locks[lock].holder = holder;
         self.locks[lock].waiting.holder_since = self.at;
-        self.held_by_another(lock);
+        self.have_it(lock, holder.as_slice());
         let Some(holder) = holder else { return };
         if let Some(last) = self.locks[lock].last_holder.replace(holder).filter(|last| *last != holder) {
             self.call(last).was_anothers = true;
-        }
-        for asking in &self.locks[lock].asking {
-            self.calls[*asking].saw_another |= *asking != holder;
-        }
-        for open in &self.locks[lock].open {
-            self.calls[*open].was_anothers |= *open != holder;
         }
         self.has_it_again(holder);
         self.is_next(lock, holder);
     }
 
+    /// Records for every other call that these calls have the lock, or a part of it.
+    fn have_it(&mut self, lock: LockId, calls: &[CallId]) {
+        self.held_by_another(lock);
+        let has_another = |call: &CallId| calls.iter().any(|other| other != call);
+        for asking in &self.locks[lock].asking {
+            self.calls[*asking].saw_another |= has_another(asking);
+        }
+        for open in &self.locks[lock].open {
+            self.calls[*open].was_anothers |= has_another(open);
+        }
+    }
+
     /// A client has a claim. As far as its process knows, the claim may hold the lock until its release is answered,
     /// and callers that wait behind it in that process are told so.
-    pub(super) fn claim_begins(&mut self, client: usize, lock: LockId) {
+    pub(super) fn claim_begins(&mut self, Claim { client, lock }: Claim) {
         self.locks[lock].claims.push(client);
         for asking in &self.locks[lock].asking {
             let call = &mut self.calls[*asking];
@@ -224,7 +207,7 @@ impl Checker {
         }
     }
 
-    pub(super) fn claim_ends(&mut self, client: usize, lock: LockId) {
+    pub(super) fn claim_ends(&mut self, Claim { client, lock }: Claim) {
         self.locks[lock].ended.insert(client, self.at);
         self.locks[lock].turns.insert(client, self.at);
         let claims = &mut self.locks[lock].claims;

@@ -5,6 +5,7 @@ use lock_core::Ending;
 use super::{Call, Checker, Invariant};
 use crate::clocks::at_least;
 use crate::ids::CallId;
+use crate::rules::FamilyName;
 use crate::setting::LONGEST_TTL;
 use crate::timeline::micros;
 
@@ -23,15 +24,12 @@ impl Checker {
             // A node's first answer may have been lost. When the node is asked again, it releases what an older state
             // of its data, or a clock that was set back, has brought back meanwhile. No client can tell that from what
             // the node had all the time.
-            Ending::Released if self.was_restored_since(call) => {
-                self.excused(Invariant::HonestRelease);
-            }
-            Ending::Released if self.was_over_by_the_clock_alone(call) => {
+            Ending::Released if self.was_restored_since(call) || self.was_over_by_the_clock_alone(call) => {
                 self.excused(Invariant::HonestRelease);
             }
             Ending::Released => {
-                let why = "said to be released, and the server did not have it any more".to_owned();
-                self.broken(Invariant::HonestRelease, vec![call], why);
+                let why = "said to be released, and the server did not have it any more";
+                self.broken(Invariant::HonestRelease, [call], why);
             }
             Ending::Expired => self.is_over(call),
         }
@@ -40,13 +38,13 @@ impl Checker {
     /// Returns whether a majority of several servers each ended its part of this hold when the first release came there.
     /// They need not have had it at one time: one may have lost its vote before another gave its own.
     fn a_majority_released(&self, call: CallId) -> bool {
-        let servers = self.disturbances.rules().map_or(1, |rules| rules.servers);
-        self.calls[call].parts_released.values().any(|released| released.len() > servers / 2)
+        let majority = self.disturbances.servers() / 2 + 1;
+        self.calls[call].parts_released.values().any(|released| released.len() >= majority)
     }
 
     /// Returns whether a server was given an older state of its data since this hold was let go.
     fn was_restored_since(&self, call: CallId) -> bool {
-        self.calls[call].let_go.is_some_and(|(at, _)| self.disturbances.restored() >= at.max(1))
+        self.calls[call].let_go.is_some_and(|(at, _)| self.disturbances.restored >= at.max(1))
     }
 
     /// Returns whether this hold was over only because a clock was set forward, and no other call was granted the lock
@@ -55,7 +53,7 @@ impl Checker {
     /// time.
     fn was_over_by_the_clock_alone(&self, call: CallId) -> bool {
         let Call { succeeded_by, ref shortened, .. } = self.calls[call];
-        self.is_of_registers() && shortened.is_some() && succeeded_by.is_none()
+        self.disturbances.is_of(FamilyName::Register) && shortened.is_some() && succeeded_by.is_none()
     }
 
     /// Checks a release that was answered with `Expired`: the hold was over, or nothing more could be known of it.
@@ -75,14 +73,11 @@ impl Checker {
         };
         // If a release arrives twice, the first answer that is received counts, and that may be the one to the second
         // copy.
-        let once = self.disturbances.twice(self.calls[call].client) < at;
-        match once && self.was_undisturbed(call, since) {
-            true => {
-                let why = format!("said to have expired, and {why}");
-                self.broken(Invariant::HonestRelease, vec![call], why);
-            }
-            false => self.excused(Invariant::HonestRelease),
+        let once = self.disturbances.twice[self.calls[call].client] < at;
+        if !once || !self.was_undisturbed(call, since) {
+            return self.excused(Invariant::HonestRelease);
         }
+        self.broken(Invariant::HonestRelease, [call], format!("said to have expired, and {why}"));
     }
 
     /// Before its guard is let go, a call releases only tries that became no hold.
@@ -110,6 +105,7 @@ impl Checker {
         }
         if ends_its_own {
             self.is_announced(of);
+            of.into_iter().for_each(|call| self.is_held_long_enough(call));
             return;
         }
         self.could(Invariant::HonestRelease);
@@ -117,9 +113,12 @@ impl Checker {
             && Some(before) != after
             && of != Some(before)
         {
-            let calls = of.into_iter().chain([before]).collect();
-            let why = format!("a release ended the hold of call {before}");
-            self.broken(Invariant::HonestRelease, calls, why);
+            let calls: Vec<CallId> = of.into_iter().chain([before]).collect();
+            self.broken(
+                Invariant::HonestRelease,
+                calls,
+                format!("a release ended the hold of call {before}"),
+            );
         }
     }
 }

@@ -11,7 +11,7 @@ impl Checker {
     /// one may not have been reached yet.
     pub(super) fn leaves_nothing(&mut self, client: usize) {
         let since = self.at.saturating_sub(self.disturbances.longest_lease());
-        let late = self.disturbances.without_any(client).max(self.disturbances.twice(client));
+        let late = self.disturbances.without_any(client).max(self.disturbances.twice[client]);
         for lock in 0..NAMES.len() {
             self.could(Invariant::NoOrphan);
             let has = &self.locks[lock];
@@ -25,7 +25,7 @@ impl Checker {
             match undisturbed(late, since) {
                 true => {
                     let why = format!("client {client} has shut down, and the server has call {call}");
-                    self.broken(Invariant::NoOrphan, vec![call], why);
+                    self.broken(Invariant::NoOrphan, [call], why);
                 }
                 false => self.excused(Invariant::NoOrphan),
             }
@@ -36,8 +36,8 @@ impl Checker {
     pub(super) fn remains(&mut self, lock: LockId, calls: &[CallId]) {
         self.could(Invariant::NoOrphan);
         if !calls.is_empty() {
-            let why = format!("all are done and every lease is over, and the server has calls {calls:?}");
-            self.broken(Invariant::NoOrphan, calls.to_vec(), format!("lock {lock}: {why}"));
+            let why = "all are done and every lease is over, and the server has calls";
+            self.broken(Invariant::NoOrphan, calls, format!("lock {lock}: {why} {calls:?}"));
         }
     }
 }

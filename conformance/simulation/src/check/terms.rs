@@ -2,7 +2,8 @@
 
 use super::{Call, Checker, Invariant};
 use crate::clocks::at_most;
-use crate::ids::{CallId, LockId};
+use crate::ids::CallId;
+use crate::log::Claim;
 use crate::timeline::micros;
 
 impl Checker {
@@ -16,26 +17,19 @@ impl Checker {
         let Some(most) = [terms.max_hold, lease].into_iter().flatten().min() else { return };
         self.could(Invariant::Terms);
         if self.at - granted > at_most(micros(most)) {
-            let why = format!("held for longer than {most:?}");
-            self.broken(Invariant::Terms, vec![call], why);
+            self.broken(Invariant::Terms, [call], format!("held for longer than {most:?}"));
         }
     }
 
     /// A lost lock is given up at once, whatever its `min_hold`: no client keeps it alive any more.
-    pub(super) fn claim_lost(&mut self, client: usize, lock: LockId) {
+    pub(super) fn claim_lost(&mut self, Claim { client, lock }: Claim) {
         // A claim may be lost as soon as it is granted, before the log shows its caller's grant.
         let here = |call: &&mut Call| call.client == client && call.lock == lock;
         self.calls.iter_mut().filter(here).for_each(|call| call.lost = true);
     }
 
-    /// A release arrives: checks that a lock that was granted, and was not lost, was kept for `min_hold`.
-    pub(super) fn is_held_long_enough(
-        &mut self,
-        of: Option<CallId>,
-        before: Option<CallId>,
-        after: Option<CallId>,
-    ) {
-        let Some(call) = of.filter(|_| of == before && before != after) else { return };
+    /// A release has ended its hold: checks that a lock that was granted, and was not lost, was kept for `min_hold`.
+    pub(super) fn is_held_long_enough(&mut self, call: CallId) {
         let Call { terms: Some(terms), granted: Some(granted), asked, .. } = self.calls[call] else { return };
         let Some(least) = terms.min_hold.filter(|least| granted - asked < micros(*least)) else { return };
         if self.calls[call].lost || self.killed.contains(&self.calls[call].client) {
@@ -43,8 +37,7 @@ impl Checker {
         }
         self.could(Invariant::Terms);
         if at_most(self.at - asked) < micros(least) {
-            let why = format!("released before {least:?}");
-            self.broken(Invariant::Terms, vec![call], why);
+            self.broken(Invariant::Terms, [call], format!("released before {least:?}"));
         }
     }
 }

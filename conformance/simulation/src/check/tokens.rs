@@ -8,8 +8,7 @@ impl Checker {
         self.could(Invariant::FencedExclusion);
         let lock = self.calls[call].lock;
         if let Some(other) = self.calls.iter().position(|other| other.lock == lock && other.token == token) {
-            let why = format!("both have the token {token}");
-            self.broken(Invariant::FencedExclusion, vec![other, call], why);
+            self.broken(Invariant::FencedExclusion, [other, call], format!("both have the token {token}"));
         }
     }
 
@@ -17,8 +16,11 @@ impl Checker {
         if let Some((highest, whose)) = self.calls[call].after {
             self.could(Invariant::TokenOrder);
             if highest >= token {
-                let why = format!("{token} was granted after {highest}");
-                self.broken(Invariant::TokenOrder, vec![whose, call], why);
+                self.broken(
+                    Invariant::TokenOrder,
+                    [whose, call],
+                    format!("{token} was granted after {highest}"),
+                );
             }
         }
         let highest = &mut self.locks[self.calls[call].lock].highest_token;
@@ -29,17 +31,17 @@ impl Checker {
         self.could(Invariant::FencedExclusion);
         if self.calls[call].token != token {
             let why = format!("a write came with the token {token}, which is not its own");
-            self.broken(Invariant::FencedExclusion, vec![call], why);
+            self.broken(Invariant::FencedExclusion, [call], why);
         }
         let lock = self.calls[call].lock;
         match self.locks[lock].highest_write {
             Some((highest, whose)) if accepted && highest > token => {
                 let why = format!("a write with {token} was accepted after one with {highest}");
-                self.broken(Invariant::FencedExclusion, vec![whose, call], why);
+                self.broken(Invariant::FencedExclusion, [whose, call], why);
             }
             Some((highest, whose)) if !accepted && highest <= token => {
                 let why = format!("a write with {token} was refused, and none with a higher one came before");
-                self.broken(Invariant::FencedExclusion, vec![whose, call], why);
+                self.broken(Invariant::FencedExclusion, [whose, call], why);
             }
             _ => {}
         }

@@ -4,61 +4,46 @@ use std::fmt;
 
 use crate::ids::CallId;
 use crate::log::{Entry, What};
+use crate::named::named;
 use crate::rules::FamilyName;
 
-/// A promise of the library, by its number in docs/simulation.md.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Invariant {
-    /// I1. The resource takes writes in the order of their tokens, never refuses the holder's writes, and no two
-    /// acquisitions have the same token.
-    FencedExclusion,
-    /// I2. A call that was granted the lock before another call asked for it has the lower token.
-    TokenOrder,
-    /// I3. No two guards of one lock say at the same time that they are held.
-    Exclusion,
-    /// I4. A holder is told of a loss at its guard's own deadline at the latest, and before another call is granted the
-    /// lock.
-    LossInTime,
-    /// I5. A waiter has the lock soon after nothing prevents it any more.
-    Liveness,
-    /// I6. Callers that are done leave nothing on the server.
-    NoOrphan,
-    /// I7. "Busy" and "timeout" are said only if another call held the lock, or may have held it, during the call, and
-    /// "unavailable" only if the servers were unavailable.
-    TruthfulRefusal,
-    /// I8. Where the server keeps places, they are served in the order in which they were taken.
-    Order,
-    /// I9. A lock that is released goes to a waiter at once.
-    WokenUp,
-    /// I10. A release ends its own hold or nothing. "Released" is said only if it ended one, and "expired" only if
-    /// there was none, or if the answer was lost.
-    HonestRelease,
-    /// A loss has a reason, and its holder is told that reason.
-    Reasons,
-    /// `max_hold` and a fixed lease end a hold in time, and `min_hold` keeps it from ending sooner.
-    Terms,
-    /// Every call ends, and nothing is left of a client that is shut down.
-    Ends,
+named! {
+    /// A promise of the library, by its number in docs/simulation.md.
+    pub enum Invariant {
+        /// I1. The resource takes writes in the order of their tokens, never refuses the holder's writes, and no two
+        /// acquisitions have the same token.
+        FencedExclusion = "I1  fenced exclusion",
+        /// I2. A call that was granted the lock before another call asked for it has the lower token.
+        TokenOrder = "I2  token order",
+        /// I3. No two guards of one lock say at the same time that they are held.
+        Exclusion = "I3  exclusion in time",
+        /// I4. A holder is told of a loss at its guard's own deadline at the latest, and before another call is granted
+        /// the lock.
+        LossInTime = "I4  loss told in time",
+        /// I5. A waiter has the lock soon after nothing prevents it any more.
+        Liveness = "I5  waiters are served",
+        /// I6. Callers that are done leave nothing on the server.
+        NoOrphan = "I6  nothing left behind",
+        /// I7. "Busy" and "timeout" are said only if another call held the lock, or may have held it, during the call,
+        /// and "unavailable" only if the servers were unavailable.
+        TruthfulRefusal = "I7  truthful refusals",
+        /// I8. Where the server keeps places, they are served in the order in which they were taken.
+        Order = "I8  in their order",
+        /// I9. A lock that is released goes to a waiter at once.
+        WokenUp = "I9  woken up",
+        /// I10. A release ends its own hold or nothing. "Released" is said only if it ended one, and "expired" only if
+        /// there was none, or if the answer was lost.
+        HonestRelease = "I10 honest releases",
+        /// A loss has a reason, and its holder is told that reason.
+        Reasons = "    losses have reasons",
+        /// `max_hold` and a fixed lease end a hold in time, and `min_hold` keeps it from ending sooner.
+        Terms = "    terms kept",
+        /// Every call ends, and nothing is left of a client that is shut down.
+        Ends = "    everything ends",
+    }
 }
 
 impl Invariant {
-    /// All of them, in the order of reports.
-    pub const ALL: [Invariant; 13] = [
-        Invariant::FencedExclusion,
-        Invariant::TokenOrder,
-        Invariant::Exclusion,
-        Invariant::LossInTime,
-        Invariant::Liveness,
-        Invariant::NoOrphan,
-        Invariant::TruthfulRefusal,
-        Invariant::Order,
-        Invariant::WokenUp,
-        Invariant::HonestRelease,
-        Invariant::Reasons,
-        Invariant::Terms,
-        Invariant::Ends,
-    ];
-
     /// Returns whether histories of this family can break it.
     pub fn can_be_broken_in(self, family: FamilyName) -> bool {
         match self {
@@ -90,26 +75,6 @@ impl Invariant {
 
 /// So few excuses show nothing.
 const EXCUSED_AT_LEAST: u64 = 10;
-
-impl fmt::Display for Invariant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Invariant::FencedExclusion => "I1  fenced exclusion",
-            Invariant::TokenOrder => "I2  token order",
-            Invariant::Exclusion => "I3  exclusion in time",
-            Invariant::LossInTime => "I4  loss told in time",
-            Invariant::Liveness => "I5  waiters are served",
-            Invariant::NoOrphan => "I6  nothing left behind",
-            Invariant::TruthfulRefusal => "I7  truthful refusals",
-            Invariant::Order => "I8  in their order",
-            Invariant::WokenUp => "I9  woken up",
-            Invariant::HonestRelease => "I10 honest releases",
-            Invariant::Reasons => "    losses have reasons",
-            Invariant::Terms => "    terms kept",
-            Invariant::Ends => "    everything ends",
-        })
-    }
-}
 
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]

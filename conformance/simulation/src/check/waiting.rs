@@ -57,7 +57,7 @@ impl Checker {
 
     fn waits_too_long(&mut self, invariant: Invariant, lock: LockId, call: CallId, why: String) {
         self.locks[lock].waiting.told = true;
-        self.broken(invariant, vec![call], why);
+        self.broken(invariant, [call], why);
     }
 
     pub(super) fn held_by_another(&mut self, lock: LockId) {
@@ -97,7 +97,7 @@ impl Checker {
 
     fn grant_due_to(&self, call: CallId, lock: LockId) -> u64 {
         let mut from =
-            self.calls[call].asked.max(self.disturbances.anything()).max(self.locks[lock].waiting.live);
+            self.calls[call].asked.max(self.disturbances.anything).max(self.locks[lock].waiting.live);
         if self.disturbances.news_of_anyone() > 0 {
             from = from.max(self.disturbances.news_of_anyone() + SAFETY);
         }
@@ -139,14 +139,14 @@ impl Checker {
     /// Returns whether a call that was given the lock then receives the answer. If a request arrives twice, only one
     /// answer is received.
     fn asked_for_it(&self, call: CallId, since: u64) -> bool {
-        self.disturbances.twice(self.calls[call].client) < since
+        self.disturbances.twice[self.calls[call].client] < since
     }
 
     /// As `hears_from`, but later if clocks were set back and an earlier attempt of this call may have been revoked:
     /// the server then refuses each attempt that is no later than that one by the server's clock.
     fn heard_from(&self, call: CallId) -> u64 {
         let from = self.hears_from(call);
-        let set_back = self.disturbances.set_back();
+        let set_back = self.disturbances.set_back;
         match set_back > 0 && self.may_be_revoked(call) {
             true => from + at_most(set_back),
             false => from,
@@ -157,7 +157,7 @@ impl Checker {
     fn hears_from(&self, call: CallId) -> u64 {
         let known = &self.calls[call];
         let (trouble, news) =
-            (self.disturbances.without_any(known.client), self.disturbances.news(known.client));
+            (self.disturbances.without_any(known.client), self.disturbances.news[known.client]);
         let recovered = if trouble == 0 { 0 } else { trouble + RETRY };
         let looked = if news == 0 { 0 } else { news + SAFETY };
         let ended = self.locks[known.lock].ended.get(&known.client).copied().unwrap_or(0);
@@ -165,8 +165,7 @@ impl Checker {
     }
 
     fn woken_within(&self) -> u64 {
-        let several = self.disturbances.rules().is_some_and(|rules| rules.servers > 1);
-        if several { WOKEN + SPLIT } else { WOKEN }
+        if self.disturbances.servers() > 1 { WOKEN + SPLIT } else { WOKEN }
     }
 
     /// Returns whether it waits beyond this time.
@@ -175,7 +174,7 @@ impl Checker {
     }
 
     fn pushes_alone(&self) -> bool {
-        self.disturbances.rules().is_some_and(|rules| rules.wakes == WakesBy::PushesAlone)
+        self.disturbances.rules.is_some_and(|rules| rules.wakes == WakesBy::PushesAlone)
     }
 
     /// Returns whether this call's client was undisturbed from this time on.

@@ -3,17 +3,15 @@
 use std::sync::Arc;
 
 use lock_core::Result;
-use lock_core::driver::{Context, Driver, Inspection, Revoked};
+use lock_core::driver::{Context, Driver, Entry, Inspection, Revoked};
 use lock_core::toolkit::Prefix;
 use lock_memory::ServerTime;
 use lock_memory::queue::QueueDriver;
 use lock_memory::server::queue::{self, QueueServer, SessionId};
-use lock_memory::server::{ClientId, Key, Server};
+use lock_memory::server::{Key, Server};
 use lock_memory::wire::Wire;
 
-use super::{
-    Family, Holder, Part, RequestKind, SIMULATION, attempt, call, holder, look, part, release, revoke,
-};
+use super::{Family, RequestKind, SIMULATION, attempt, call, look, release, revoke, shown};
 use crate::ids::CallId;
 
 impl Family for QueueServer {
@@ -33,9 +31,9 @@ impl Family for QueueServer {
     fn request_kind(request: &queue::Request) -> RequestKind {
         match request {
             queue::Request::Attempt { key, owner, label, session, .. } => {
-                attempt(key, *owner, label.as_str(), Some(*session))
+                attempt(key, shown(owner), label, Some(*session))
             }
-            queue::Request::Release { key, owner, .. } => release(key, *owner),
+            queue::Request::Release { key, owner, .. } => release(key, shown(owner)),
             queue::Request::Revoke { key, when, .. } => revoke(key, *when),
             queue::Request::Inspect { key } => look(key),
             queue::Request::Heartbeat { .. } => RequestKind::Proof,
@@ -44,24 +42,20 @@ impl Family for QueueServer {
         }
     }
 
-    fn end_lease(&mut self, now: ServerTime, key: Key) -> Vec<(ClientId, <QueueServer as Server>::Push)> {
-        self.handle(now, SIMULATION, queue::Request::Expire { key }).pushes
+    fn expiry(key: Key) -> Option<queue::Request> {
+        Some(queue::Request::Expire { key })
     }
 
     fn end_session(session: SessionId) -> Option<queue::Request> {
         Some(queue::Request::CloseSession { session })
     }
 
-    fn holder(&mut self, now: &[ServerTime], key: Key) -> Option<Holder> {
-        inspected(self, now, key).holder.as_ref().and_then(holder)
-    }
-
-    fn parts(&mut self, now: &[ServerTime], key: Key) -> Vec<Part> {
-        inspected(self, now, key).holder.as_ref().and_then(part).into_iter().collect()
+    fn entry(&mut self, now: ServerTime, key: Key) -> Option<Entry> {
+        inspected(self, now, key).holder
     }
 
     fn waiting(&mut self, now: &[ServerTime], key: Key) -> Vec<CallId> {
-        inspected(self, now, key).waiters.iter().flatten().filter_map(call).collect()
+        inspected(self, now[0], key).waiters.iter().flatten().filter_map(call).collect()
     }
 
     fn is_grant(answer: &queue::Answer) -> bool {
@@ -74,8 +68,8 @@ impl Family for QueueServer {
 }
 
 /// Asks the server directly, without the network.
-fn inspected(server: &mut QueueServer, now: &[ServerTime], key: Key) -> Inspection {
-    match server.handle(now[0], SIMULATION, queue::Request::Inspect { key }).answer {
+fn inspected(server: &mut QueueServer, now: ServerTime, key: Key) -> Inspection {
+    match server.handle(now, SIMULATION, queue::Request::Inspect { key }).answer {
         queue::Answer::Inspected(inspection) => inspection,
         _ => Inspection::default(),
     }

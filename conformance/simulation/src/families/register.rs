@@ -3,17 +3,15 @@
 use std::sync::Arc;
 
 use lock_core::Result;
-use lock_core::driver::{Context, Driver};
+use lock_core::driver::{Context, Driver, Entry};
 use lock_core::toolkit::{Change, Prefix, Row};
 use lock_memory::ServerTime;
 use lock_memory::register::Tells;
-use lock_memory::server::queue::SessionId;
+use lock_memory::server::Key;
 use lock_memory::server::register::{self, RegisterServer};
-use lock_memory::server::{ClientId, Key, Server};
 use lock_memory::wire::Wire;
 
-use super::{Family, Holder, Part, RequestKind, SIMULATION, holder, lock, look, part};
-use crate::ids::{CallId, LockId};
+use super::{Family, RequestKind, attempt, look, release, revoke};
 use crate::setting::TTL;
 
 impl Family for RegisterServer {
@@ -37,32 +35,19 @@ impl Family for RegisterServer {
     fn request_kind(request: &register::Request) -> RequestKind {
         match request {
             register::Request::Put { key, value, .. } => {
-                let row = Row::parse(value).ok().zip(lock(key));
-                row.map_or(RequestKind::Nothing, |(row, lock)| of_row(lock, &row))
+                Row::parse(value).map_or(RequestKind::Nothing, |row| of_row(key, &row))
             }
             register::Request::Get { key } => look(key),
             _ => RequestKind::Nothing,
         }
     }
 
-    fn end_lease(&mut self, now: ServerTime, key: Key) -> Vec<(ClientId, <RegisterServer as Server>::Push)> {
-        self.handle(now, SIMULATION, register::Request::Expire { key }).pushes
+    fn expiry(key: Key) -> Option<register::Request> {
+        Some(register::Request::Expire { key })
     }
 
-    fn end_session(_session: SessionId) -> Option<register::Request> {
-        None
-    }
-
-    fn holder(&mut self, now: &[ServerTime], key: Key) -> Option<Holder> {
-        RegisterServer::holder(self, now[0], &key).as_ref().and_then(holder)
-    }
-
-    fn parts(&mut self, now: &[ServerTime], key: Key) -> Vec<Part> {
-        RegisterServer::holder(self, now[0], &key).as_ref().and_then(part).into_iter().collect()
-    }
-
-    fn waiting(&mut self, _now: &[ServerTime], _key: Key) -> Vec<CallId> {
-        Vec::new()
+    fn entry(&mut self, now: ServerTime, key: Key) -> Option<Entry> {
+        RegisterServer::holder(self, now, &key)
     }
 
     /// A client concludes what it has from any write of its own.
@@ -76,16 +61,11 @@ impl Family for RegisterServer {
 }
 
 /// Returns what the write of this row does.
-fn of_row(lock: LockId, row: &Row) -> RequestKind {
-    let owner = row.owner();
+fn of_row(key: &Key, row: &Row) -> RequestKind {
     match row.change() {
-        Change::Granted => match row.label().parse() {
-            // The label of a call is its number.
-            Ok(call) => RequestKind::Attempt { lock, owner, call, session: None },
-            Err(_) => RequestKind::Nothing,
-        },
+        Change::Granted => attempt(key, row.owner(), row.label(), None),
         Change::Renewed => RequestKind::Proof,
-        Change::Released => RequestKind::Release { lock, owner },
-        Change::Revoked(when) => RequestKind::Revoke { lock, when },
+        Change::Released => release(key, row.owner()),
+        Change::Revoked(when) => revoke(key, when),
     }
 }

@@ -1,6 +1,8 @@
-//! The parts of log entries: the fate of messages, terms, ways to wait and to part, and reasons.
+//! The parts of log entries: the fate of messages, claims, terms, ways to wait and to part, and reasons.
 
 use std::time::Duration;
+
+use crate::ids::LockId;
 
 /// The fate of a message that was lost, late or doubled, or that came to a server without a vote. Times are simulated
 /// time, in microseconds.
@@ -10,21 +12,21 @@ pub enum Fate {
     Lost,
     /// A push of a server was lost, or a message of a client that expects no answer. It is not repeated.
     NewsLost,
-    /// It arrives late.
-    Late {
-        /// When it arrives.
-        until: u64,
-    },
-    /// It arrives twice.
-    Twice {
-        /// When the second copy arrives.
-        until: u64,
-    },
-    /// It arrived at a server that has no vote at the moment.
-    NoVote {
-        /// When that server votes again, at the latest.
-        until: u64,
-    },
+    /// It arrives late, at this time.
+    Late(u64),
+    /// It arrives twice, the second time at this time.
+    Twice(u64),
+    /// It arrived at a server that has no vote at the moment, and votes again at this time, at the latest.
+    NoVote(u64),
+}
+
+/// A lock that a process has, as far as it knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Claim {
+    /// Which client.
+    pub client: usize,
+    /// Which lock.
+    pub lock: LockId,
 }
 
 /// The terms on which a lock is asked for.

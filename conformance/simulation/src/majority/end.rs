@@ -86,10 +86,9 @@ impl Node for SimNode {
     }
 
     async fn look(&self, ask: Ask, patience: Duration) -> Result<Option<Held>> {
-        match self.ask(Question::Look { ask }, patience).await? {
-            Answer::Shown(shown) => Ok(shown),
-            other => Err(strange(&other)),
-        }
+        let answer = self.ask(Question::Look { ask }, patience).await?;
+        let Answer::Shown(shown) = answer else { return Err(strange(&answer)) };
+        Ok(shown)
     }
 
     async fn raise(
@@ -99,33 +98,29 @@ impl Node for SimNode {
         token: FencingToken,
         patience: Duration,
     ) -> Result<bool> {
-        match self.ask(Question::Raise { ask, granted, token }, patience).await? {
-            Answer::Raised(raised) => Ok(raised),
-            other => Err(strange(&other)),
-        }
+        let answer = self.ask(Question::Raise { ask, granted, token }, patience).await?;
+        let Answer::Raised(raised) = answer else { return Err(strange(&answer)) };
+        Ok(raised)
     }
 
     async fn renew(&self, ask: Ask, patience: Duration) -> Result<Kept> {
-        match self.ask(Question::Renew { ask }, patience).await? {
-            Answer::Kept(kept) => Ok(kept),
-            other => Err(strange(&other)),
-        }
+        let answer = self.ask(Question::Renew { ask }, patience).await?;
+        let Answer::Kept(kept) = answer else { return Err(strange(&answer)) };
+        Ok(kept)
     }
 
     async fn refill(&self, ask: Ask, token: FencingToken, patience: Duration) -> Result<bool> {
         let call = &Call::begin(&self.clock, patience);
         let question = Question::Refill { ask, token, deadline: self.deadline(call).await? };
-        match self.ask(question, call.left()).await? {
-            Answer::Refilled(refilled) => Ok(refilled),
-            other => Err(strange(&other)),
-        }
+        let answer = self.ask(question, call.left()).await?;
+        let Answer::Refilled(refilled) = answer else { return Err(strange(&answer)) };
+        Ok(refilled)
     }
 
     async fn release(&self, ask: Ask, tells: Tells, patience: Duration) -> Result<Freed> {
-        match self.ask(Question::Release { ask, tells }, patience).await? {
-            Answer::Freed(freed) => Ok(freed),
-            other => Err(strange(&other)),
-        }
+        let answer = self.ask(Question::Release { ask, tells }, patience).await?;
+        let Answer::Freed(freed) = answer else { return Err(strange(&answer)) };
+        Ok(freed)
     }
 }
 

@@ -11,7 +11,6 @@ pub mod node;
 use lock_core::driver::{Busy, Context, Driver};
 use lock_core::{OwnerBytes, Result};
 use lock_memory::ServerTime;
-use lock_memory::server::queue::SessionId;
 use lock_memory::server::{ClientId, Handled, Key, Server};
 use lock_memory::wire::Wire;
 use lock_redlock::{Freed, Vote};
@@ -21,10 +20,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::dice::Dice;
-use super::families::{Family, Holder, Part, RequestKind};
+use super::families::{Family, Holder, Part, RequestKind, attempt, look, release};
 use super::faults::{Guard, Loss};
 use super::ids::CallId;
-use super::setting::{CLIENTS, MOST_SERVERS, NAMES};
+use super::setting::{CLIENTS, MOST_SERVERS};
 use super::tally::Occurrence;
 use driver::MajorityDriver;
 use node::{Answer, NodeServer, Question};
@@ -127,21 +126,11 @@ impl Family for Majority {
     fn request_kind(request: &Request) -> RequestKind {
         match &request.what {
             Question::Grant { ask, .. } | Question::Refill { ask, .. } => {
-                match (lock(&ask.keys.lock), call(&ask.value)) {
-                    (Some(lock), Some(call)) => {
-                        RequestKind::Attempt { lock, owner: owner(call), call, session: None }
-                    }
-                    _ => RequestKind::Nothing,
-                }
+                attempt(ask.keys.name.as_str(), owner(&ask.value), label(&ask.value), None)
             }
-            Question::Release { ask, .. } => match (lock(&ask.keys.lock), call(&ask.value)) {
-                (Some(lock), Some(call)) => RequestKind::Release { lock, owner: owner(call) },
-                _ => RequestKind::Nothing,
-            },
+            Question::Release { ask, .. } => release(ask.keys.name.as_str(), owner(&ask.value)),
             Question::Renew { .. } => RequestKind::Proof,
-            Question::Look { ask } => {
-                lock(&ask.keys.lock).map_or(RequestKind::Nothing, |lock| RequestKind::Look { lock })
-            }
+            Question::Look { ask } => look(ask.keys.name.as_str()),
             Question::Time | Question::Raise { .. } => RequestKind::Nothing,
         }
     }
@@ -157,10 +146,6 @@ impl Family for Majority {
         let nodes = self.nodes.iter_mut().enumerate();
         nodes.filter(|(at, _)| all || *at == only).for_each(|(_, node)| node.end_lease(key.as_bytes()));
         Vec::new()
-    }
-
-    fn end_session(_session: SessionId) -> Option<Request> {
-        None
     }
 
     fn forget(&mut self, at: usize, loss: Loss, _now: &[ServerTime]) {
@@ -185,10 +170,6 @@ impl Family for Majority {
         nodes.filter_map(part).collect()
     }
 
-    fn waiting(&mut self, _now: &[ServerTime], _key: Key) -> Vec<CallId> {
-        Vec::new()
-    }
-
     fn is_grant(answer: &Answer) -> bool {
         matches!(answer, Answer::Vote(Vote::Yes { .. }))
     }
@@ -203,10 +184,6 @@ impl Family for Majority {
     /// A candidate that meets others with a part each is shown no holder, and is told when to try again.
     fn shows_a_lease(busy: &Busy) -> bool {
         busy.free_in.is_some() && busy.holder.is_some()
-    }
-
-    fn has_revoked(_answer: &Answer) -> bool {
-        false
     }
 
     fn released_grant(request: &Request) -> Option<u64> {
@@ -260,17 +237,17 @@ fn grant(value: &str) -> u64 {
     hasher.finish()
 }
 
-/// Returns the lock that a key belongs to. There are no other keys.
-fn lock(key: &[u8]) -> Option<usize> {
-    NAMES.iter().position(|name| name.as_bytes() == key)
+/// Returns the label of the call that a value belongs to. It follows the owner in the value.
+fn label(value: &str) -> &str {
+    value.split_once(' ').map_or("", |(_, label)| label)
 }
 
-/// Returns the call that a value belongs to: the label of a call is its number, and follows the owner in the value.
+/// Returns the call that a value belongs to: the label of a call is its number.
 fn call(value: &str) -> Option<CallId> {
-    value.split_once(' ')?.1.parse().ok()
+    label(value).parse().ok()
 }
 
 /// Returns one owner for all tries of a call.
-fn owner(call: CallId) -> OwnerBytes {
-    OwnerBytes::new(call.to_string().into_bytes())
+fn owner(value: &str) -> OwnerBytes {
+    OwnerBytes::new(label(value).as_bytes())
 }
