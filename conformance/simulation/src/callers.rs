@@ -51,7 +51,7 @@ impl Caller {
         while left.get() > 0 {
             let think = self.pause(0, 30_000);
             self.client.clock().sleep(think).await;
-            let plan = Plan::throw(&mut self.dice.borrow_mut(), self.site.locks, self.site.behavior);
+            let plan = Plan::throw(&mut self.dice.borrow_mut(), self.site.locks, self.site.script);
             match plan.operation {
                 Operation::Revoke(when) => self.revoke(plan, when).await,
                 _ => {

@@ -20,7 +20,6 @@ use super::families::{Family, lock};
 use super::faults::{Fault, FaultProfile};
 use super::log::{Claim, Entry, Log, What};
 use super::majority::Majority;
-use super::plan::Behavior;
 use super::rules::{FamilyName, Rules, WakesBy};
 use super::setting::{CLIENTS, MACHINES, NAMES};
 use super::site::Site;
@@ -65,12 +64,14 @@ pub fn play(family: FamilyName, seed: u64) -> History {
     play_by(family, seed, Script::Chance)
 }
 
-/// The script of a history, which decides which faults the history has.
+/// The script of a history, which decides which faults the history has, and how its callers behave.
 #[derive(Clone, Copy)]
 pub(super) enum Script {
-    /// The seed decides which faults there are, and when.
+    /// The seed decides which faults there are, and when. Callers do everything that the library allows, and faults hit
+    /// them right after a grant.
     Chance,
-    /// The story says which faults there are, and no others occur; the seed decides when.
+    /// The story says which faults there are, and no others occur; the seed decides when. Callers acquire, write for a
+    /// while without looking at their guards, and release.
     Told(&'static Story),
 }
 
@@ -192,16 +193,16 @@ impl<S: Family> Stage<S> {
         let world =
             World::<S>::new(timeline.clone(), log.clone(), (servers, locks), profile, wakes, dice.fork());
         log.write(What::Opens(Rules { family, servers, wakes }));
-        let (faults, behavior) = match script {
+        let faults = match script {
             Script::Told(story) => {
                 world.state().server.forgets_by(story.guard);
-                ((story.faults)(&mut dice), Behavior::Plain)
+                (story.faults)(&mut dice)
             }
-            Script::Chance => (Fault::by_chance(&mut dice, (servers, locks), profile, wakes), Behavior::Wild),
+            Script::Chance => Fault::by_chance(&mut dice, (servers, locks), profile, wakes),
         };
         faults.into_iter().for_each(|fault| world.plan(fault));
         let planner = world.clone();
-        let site = Site::new(timeline.clone(), log.clone(), locks, behavior, move |fault: Fault| {
+        let site = Site::new(timeline.clone(), log.clone(), locks, script, move |fault: Fault| {
             if fault.kind.may_hit(wakes) {
                 planner.plan(fault);
             }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use lock_core::driver::When;
 
 use super::dice::Dice;
+use super::history::Script;
 use super::ids::LockId;
 use super::log::{Parting, Terms};
 use super::setting::{LONGEST_TTL, TTL, TTL_MICROS};
@@ -44,20 +45,11 @@ pub(super) struct ByHand {
     pub(super) ttl: Duration,
 }
 
-/// The behavior of callers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Behavior {
-    /// They do everything that the library allows, and faults hit them right after a grant.
-    Wild,
-    /// They acquire, write for a while without looking at their guards, and release.
-    Plain,
-}
-
 impl Plan {
-    pub(super) fn throw(dice: &mut Dice, locks: usize, behavior: Behavior) -> Plan {
-        match behavior {
-            Behavior::Wild => Plan::wild(dice, locks),
-            Behavior::Plain => Plan::plain(dice, locks),
+    pub(super) fn throw(dice: &mut Dice, locks: usize, script: Script) -> Plan {
+        match script {
+            Script::Chance => Plan::wild(dice, locks),
+            Script::Told(_) => Plan::plain(dice, locks),
         }
     }
 

@@ -8,9 +8,9 @@ use lock_core::{Fence, FencingToken};
 use tokio::sync::Notify;
 
 use super::faults::Fault;
+use super::history::Script;
 use super::ids::{CallId, LockId};
 use super::log::{Log, What};
-use super::plan::Behavior;
 use super::setting::{MACHINES, NAMES};
 use super::timeline::{Machine, Timeline};
 
@@ -19,8 +19,7 @@ pub(super) struct Site {
     pub(super) log: Log,
     /// The number of locks.
     pub(super) locks: usize,
-    /// The behavior of the callers.
-    pub(super) behavior: Behavior,
+    pub(super) script: Script,
     /// Schedules a fault.
     schedule_fault: Box<dyn Fn(Fault)>,
     calls: Cell<CallId>,
@@ -36,14 +35,14 @@ impl Site {
         timeline: Timeline,
         log: Log,
         locks: usize,
-        behavior: Behavior,
+        script: Script,
         schedule_fault: impl Fn(Fault) + 'static,
     ) -> Rc<Site> {
         Rc::new(Site {
             timeline,
             log,
             locks,
-            behavior,
+            script,
             schedule_fault: Box::new(schedule_fault),
             calls: Cell::new(0),
             fences: (0..locks).map(|_| Arc::default()).collect(),

@@ -80,7 +80,7 @@ impl Server for Majority {
     fn hang_up(&mut self, _client: ClientId) {}
 
     fn writes(&self) -> u64 {
-        self.nodes.iter().map(NodeServer::writes).sum()
+        self.nodes.iter().map(|node| node.writes).sum()
     }
 
     fn kept(&self, now: ServerTime) -> u64 {
@@ -136,7 +136,7 @@ impl Family for Majority {
     }
 
     fn forgets_by(&mut self, guard: Guard) {
-        self.nodes.iter_mut().for_each(|node| node.forgets_by(guard));
+        self.nodes.iter_mut().for_each(|node| node.guard = guard);
     }
 
     fn end_lease(&mut self, _now: ServerTime, key: Key) -> Vec<(ClientId, Told)> {
@@ -154,20 +154,22 @@ impl Family for Majority {
 
     /// Returns the call that has a majority.
     fn holder(&mut self, now: &[ServerTime], key: Key) -> Option<Holder> {
-        let votes = self.votes(now, &key);
+        let mut votes: BTreeMap<CallId, Vec<u64>> = BTreeMap::new();
+        for (_, value, token, _) in self.granted(now, key.as_bytes()) {
+            call(value).into_iter().for_each(|call| votes.entry(call).or_default().push(token));
+        }
         let (call, tokens) = votes.into_iter().find(|(_, tokens)| tokens.len() > self.nodes.len() / 2)?;
         Some(Holder { call, token: tokens.into_iter().max()? })
     }
 
     /// Returns what each node has granted. What such a call is granted later may have any token.
     fn parts(&mut self, now: &[ServerTime], key: Key) -> Vec<Part> {
-        let nodes = self.nodes.iter().zip(now).enumerate();
-        let part = |(place, (node, now)): (usize, (&NodeServer, &ServerTime))| {
-            let (value, _, left) = node.holder(*now, key.as_bytes())?;
+        let granted = self.granted(now, key.as_bytes());
+        let part = |(place, value, _, left)| {
             // What an earlier try gets late is no part of the hold.
             Some(Part { place, call: call(value)?, grant: grant(value), token: u64::MAX, left })
         };
-        nodes.filter_map(part).collect()
+        granted.filter_map(part).collect()
     }
 
     fn is_grant(answer: &Answer) -> bool {
@@ -199,11 +201,8 @@ impl Family for Majority {
 
     fn is_of_the_hold(&self, now: &[ServerTime], request: &Request) -> bool {
         let Question::Release { ask, .. } = &request.what else { return true };
-        let nodes = self.nodes.iter().zip(now);
-        let value = |(node, now): (&NodeServer, &ServerTime)| {
-            node.holder(*now, &ask.keys.lock).is_some_and(|(value, ..)| *value == *ask.value)
-        };
-        nodes.filter(|node| value(*node)).count() > self.nodes.len() / 2
+        let granted = self.granted(now, &ask.keys.lock);
+        granted.filter(|(_, value, ..)| **value == *ask.value).count() > self.nodes.len() / 2
     }
 }
 
@@ -216,17 +215,13 @@ impl Majority {
         granted.is_some() && agree == self.nodes.len() / 2 + 1
     }
 
-    /// Returns the tokens that nodes have granted, by call.
-    fn votes(&self, now: &[ServerTime], key: &Key) -> BTreeMap<CallId, Vec<u64>> {
-        let mut votes: BTreeMap<CallId, Vec<u64>> = BTreeMap::new();
-        for (node, now) in self.nodes.iter().zip(now) {
-            if let Some((value, token, _)) = node.holder(*now, key.as_bytes())
-                && let Some(call) = call(value)
-            {
-                votes.entry(call).or_default().push(token);
-            }
-        }
-        votes
+    /// Returns what nodes have granted: which node, the value of the lock's key, its token, and what is left of the lease.
+    fn granted(&self, now: &[ServerTime], key: &[u8]) -> impl Iterator<Item = (usize, &str, u64, Duration)> {
+        let nodes = self.nodes.iter().zip(now).enumerate();
+        nodes.filter_map(move |(place, (node, now))| {
+            let (value, token, left) = node.holder(*now, key)?;
+            Some((place, value, token, left))
+        })
     }
 }
 

@@ -91,8 +91,8 @@ pub struct NodeServer {
     data: Data,
     /// The data that it finds on its disk at a restart.
     saved: Data,
-    writes: u64,
-    guard: Guard,
+    pub(super) writes: u64,
+    pub(super) guard: Guard,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -271,10 +271,6 @@ impl NodeServer {
 
     // ---- faults and the operator ------------------------------------------------------------------------------------
 
-    pub(super) fn forgets_by(&mut self, guard: Guard) {
-        self.guard = guard;
-    }
-
     /// Makes the node lose its data.
     pub fn forget(&mut self, loss: Loss) {
         match loss {
@@ -314,10 +310,6 @@ impl NodeServer {
     pub(super) fn granted(&self, key: &[u8]) -> Option<(&str, u64)> {
         let value = &self.data.locks.get(key)?.value;
         Some((value, self.data.tokens.get(key).copied()?))
-    }
-
-    pub(super) fn writes(&self) -> u64 {
-        self.writes
     }
 
     pub(super) fn kept(&self, now: ServerTime) -> u64 {
