@@ -1,19 +1,19 @@
-//! The means of a case: its own clients, locks and names.
+//! The means of a case: its own clients, locks and names, and what cases do with them again and again.
 
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use lock_core::driver::{Claim, Entry, Lease, Queueing};
-use lock_core::{Client, Guard, Info, Lock, LockBuilder, LossReason, Name, Options, Owner, Random};
+use lock_core::{Client, Guard, Info, Lock, LockBuilder, LossReason, Name, Options, Owner, Random, Result};
+use tokio::task::JoinHandle;
 
 use crate::bounds;
 use crate::claims::{self, Terms};
 use crate::environment::FULL;
-use crate::harness::Harness;
-use crate::timing::{Answered, assert_in_time, still_held, until, within};
+use crate::harness::{Harness, OwnServer};
+use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, within};
 
 /// The setting of one case.
 #[derive(Clone, Debug)]
@@ -57,6 +57,21 @@ impl Setting {
         client.lock(name.as_str()).ttl(self.ttl())
     }
 
+    /// Returns a lock of a new client with the case's ttl.
+    pub(crate) async fn lock_elsewhere(&self, name: &Name) -> LockBuilder {
+        self.lock(&self.client().await, name)
+    }
+
+    /// Returns a lock of a new client on a server of the case's own, with the case's ttl.
+    pub(crate) async fn lock_on(&self, server: &dyn OwnServer, name: &Name) -> LockBuilder {
+        self.lock(&opened(server).await, name)
+    }
+
+    /// Acquires the lock with a new client on a server of the case's own.
+    pub(crate) async fn hold_on(&self, server: &dyn OwnServer, name: &Name) -> Guard {
+        hold(self.lock_on(server, name).await).await
+    }
+
     /// Acquires the lock with a new client.
     pub(crate) async fn hold(&self, name: &Name) -> Guard {
         self.hold_by(&self.client().await, name).await
@@ -82,15 +97,25 @@ impl Setting {
 
     /// Returns whether a new client can get the lock at once. Releases it again.
     pub(crate) async fn is_free(&self, name: &Name) -> bool {
-        let client = self.client().await;
-        let lock = self.lock(&client, name).build().expect("the case's terms are fine");
-        match lock.try_acquire().answered().await {
+        self.is_free_for(&self.client().await, name).await
+    }
+
+    /// Returns whether this client can get the lock at once. Releases it again.
+    pub(crate) async fn is_free_for(&self, client: &Client, name: &Name) -> bool {
+        match self.lock(client, name).built().try_acquire().answered().await {
             Some(guard) => {
                 guard.release().await;
                 true
             }
             None => false,
         }
+    }
+
+    /// Releases a lock that must have been held until now, and checks that it is free then.
+    pub(crate) async fn freed(&self, guard: Guard) {
+        let name = guard.name().clone();
+        released(guard).await;
+        assert!(self.is_free(&name).await);
     }
 
     /// Fails the case if another client can get what this guard holds.
@@ -101,10 +126,19 @@ impl Setting {
         }
     }
 
+    /// Checks for so long, with pauses, that the guard says that it holds the lock, and that the server agrees.
+    pub(crate) async fn stays_held(&self, guard: &Guard, time: Duration, pause: Duration) {
+        let end = Instant::now() + time;
+        while Instant::now() < end {
+            still_held(guard);
+            self.is_kept(guard, guard.name()).await;
+            tokio::time::sleep(pause).await;
+        }
+    }
+
     /// Returns the holder that the server shows for what this guard holds. Fails the case if it shows none.
     pub(crate) async fn seen(&self, lock: &Lock, guard: &Guard) -> Entry {
-        let seen = lock.inspect().answered().await.holder;
-        seen.unwrap_or_else(|| {
+        holder_of(lock).await.unwrap_or_else(|| {
             still_held(guard);
             panic!("the server shows no holder, although the guard holds the lock");
         })
@@ -124,21 +158,84 @@ impl Setting {
             Terms { ttl, patience: Duration::from_secs(2), waits, label: "a case" },
         )
     }
+
+    /// Makes a claim that takes no place in a queue, and lets it hold the lock.
+    pub(crate) async fn holding_claim(&self, client: &Client, name: &Name, ttl: Duration) -> Box<dyn Claim> {
+        let mut claim = self.claim(client, name, ttl, Queueing::No);
+        claims::granted(&mut claim).await;
+        claim
+    }
 }
 
 async fn hold(lock: LockBuilder) -> Guard {
-    let lock = lock.build().expect("the case's terms are fine");
-    lock.try_acquire().answered().await.expect("no other client has this name")
+    lock.built().try_acquire().answered().await.expect("no other client has this name")
+}
+
+/// Opens a client of a server of the case's own.
+pub(crate) async fn opened(server: &dyn OwnServer) -> Client {
+    server.open(Options::default()).answered().await
+}
+
+/// What a case does with a lock's terms, which are always allowed.
+pub(crate) trait Contend {
+    /// Returns the lock.
+    fn built(self) -> Lock;
+    /// Acquires the lock.
+    async fn held(self) -> Guard;
+    /// Starts a task that waits for the lock.
+    fn waits(self) -> Waiter;
+}
+
+/// A task that waits for a lock.
+pub(crate) type Waiter = JoinHandle<Result<Guard>>;
+
+impl Contend for LockBuilder {
+    fn built(self) -> Lock {
+        self.build().expect("the case's terms are allowed")
+    }
+
+    async fn held(self) -> Guard {
+        self.built().acquire().answered().await
+    }
+
+    fn waits(self) -> Waiter {
+        waits(self.built())
+    }
+}
+
+/// Starts a task that waits for the lock.
+pub(crate) fn waits(lock: Lock) -> Waiter {
+    tokio::spawn(async move { lock.acquire().await })
+}
+
+/// Returns what a task was granted that waits.
+pub(crate) async fn granted_within<T>(what: &str, limit: Duration, waiter: JoinHandle<Result<T>>) -> T {
+    let granted = within(what, limit, waiter).await.returned();
+    granted.unwrap_or_else(|error| panic!("{what}: the server is up, and it waits without end: {error:?}"))
+}
+
+/// Returns the holder that the server shows.
+pub(crate) async fn holder_of(lock: &Lock) -> Option<Entry> {
+    lock.inspect().answered().await.holder
+}
+
+/// Returns how many waiters the server shows.
+pub(crate) async fn waiters_of(lock: &Lock) -> usize {
+    lock.inspect().answered().await.waiters.map_or(0, |waiters| waiters.len())
+}
+
+/// Checks for so long that the lock has no holder. Looks all the time: a grant that is undone at once is a grant, too.
+pub(crate) async fn stays_unheld(lock: &Lock, time: Duration, otherwise: &str) {
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        let holder = holder_of(lock).await;
+        assert!(holder.is_none(), "{otherwise}: {holder:?}");
+    }
 }
 
 /// Returns whether cases do all that they can be sized for.
 pub fn is_full_run() -> bool {
     std::env::var_os(FULL).is_some_and(|full| !full.is_empty())
-}
-
-/// Returns the result of a thread; panics with the thread's own panic.
-pub(crate) fn joined<T>(thread: JoinHandle<T>) -> T {
-    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Waits until the lock has just been renewed: no renewal is under way, and none will be for a while.

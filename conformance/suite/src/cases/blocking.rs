@@ -9,7 +9,8 @@ use super::cancellation::takes_less_than_the_last_wait;
 use crate::bounds;
 use crate::case::{Case, case};
 use crate::harness::Forget;
-use crate::setting::{Setting, ms};
+use crate::runtime::on_a_thread;
+use crate::setting::{Contend, Setting, ms};
 use crate::timing::{Answered, still_held, until};
 
 pub(crate) const CASES: &[Case] = &[
@@ -18,22 +19,12 @@ pub(crate) const CASES: &[Case] = &[
     case!(a_blocking_holder_is_told_of_its_loss, promise = "check, blocking-work", classes = [B11]),
 ];
 
-/// Runs `work` on a thread that is not part of any runtime.
-async fn on_a_plain_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    let (done, told) = tokio::sync::oneshot::channel();
-    let thread = std::thread::spawn(move || drop(done.send(work())));
-    match told.await {
-        Ok(out) => out,
-        Err(_) => std::panic::resume_unwind(thread.join().expect_err("it panicked")),
-    }
-}
-
 async fn threads_without_async_hold_locks(s: Setting) {
     let (name, other, client) = (s.name(), s.name(), s.client().await);
-    let lock = s.lock(&client, &name).ttl(s.long()).wait(ms(50)).build().expect("fine terms");
-    let second = s.lock(&client, &other).ttl(s.long()).build().expect("fine terms");
+    let lock = s.lock(&client, &name).ttl(s.long()).wait(ms(50)).built();
+    let second = s.lock(&client, &other).ttl(s.long()).built();
     let first = lock.clone();
-    on_a_plain_thread(move || {
+    on_a_thread(move || {
         let guard = lock.blocking_acquire().expect("the lock is free");
         still_held(&guard);
         guard.blocking_renew(Duration::from_secs(5)).expect("the lock is held");
@@ -66,11 +57,11 @@ async fn threads_without_async_hold_locks(s: Setting) {
 async fn a_dedicated_client_needs_no_runtime(s: Setting) {
     let (name, harness) = (s.name(), s.harness.clone());
     let (ttl, its_name) = (s.ttl(), name.clone());
-    on_a_plain_thread(move || {
+    on_a_thread(move || {
         let open = async |options| harness.open(options).await;
         let client = lock_core::blocking_open(Options::default(), open).expect("the server is up");
         assert!(!client.blocking_check().expect("the server is up").is_empty());
-        let lock = client.lock(its_name.as_str()).ttl(ttl).build().expect("fine terms");
+        let lock = client.lock(its_name.as_str()).ttl(ttl).built();
         let guard = lock.blocking_acquire().expect("the lock is free");
         // The client's own thread renews the lock.
         assert_eq!(guard.blocking_lost(ttl * 2), None);
@@ -86,9 +77,9 @@ async fn a_dedicated_client_needs_no_runtime(s: Setting) {
 
 async fn a_blocking_holder_is_told_of_its_loss(s: Setting, admin: Arc<dyn Forget>) {
     let (name, client) = (s.name(), s.client().await);
-    let lock = s.lock(&client, &name).build().expect("fine terms");
+    let lock = s.lock(&client, &name).built();
     let runtime = tokio::runtime::Handle::current();
-    on_a_plain_thread(move || {
+    on_a_thread(move || {
         let lost = lock.blocking_run(|guard| {
             runtime.block_on(admin.forget(&name));
             let cause = guard.blocking_lost(bounds::EVENTUALLY).expect("it is told");

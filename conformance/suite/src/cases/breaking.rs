@@ -3,16 +3,13 @@
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-use lock_core::driver::{Lease, Queueing, Renewal, Revoked, Wakes, When};
+use lock_core::driver::{Lease, Renewal, Revoked, Wakes, When};
 use lock_core::{Ending, ErrorKind, Guard, Lock, LossReason, Name, OwnerBytes};
 
 use crate::bounds;
 use crate::case::{Case, case};
-use crate::claims;
-use crate::setting::{Setting, ms};
-use crate::timing::{
-    Answered, Returned, assert_in_time, assert_lost_for, released, still_held, until, within,
-};
+use crate::setting::{Contend, Setting, granted_within, holder_of, ms, waits};
+use crate::timing::{Answered, assert_in_time, assert_lost_for, released, still_held, until, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(inspect_shows_the_holder, promise = "inspect"),
@@ -33,13 +30,12 @@ pub(crate) const CASES: &[Case] = &[
 
 async fn inspect_shows_the_holder(s: Setting) {
     let (name, a, b) = (s.name(), s.client().await, s.client().await);
-    let lock = s.lock(&b, &name).build().expect("fine terms");
-    assert!(lock.inspect().answered().await.holder.is_none());
-    let held = a.lock(name.as_str()).ttl(s.ttl() * 10).label("worker pid 7").build().expect("fine terms");
+    let lock = s.lock(&b, &name).built();
+    assert!(holder_of(&lock).await.is_none());
     let asked = Instant::now();
-    let guard = held.acquire().answered().await;
+    let guard = s.lock(&a, &name).ttl(s.ttl() * 10).label("worker pid 7").held().await;
     tokio::time::sleep(ms(20) + s.harness.age_too_short_by()).await;
-    let holder = lock.inspect().answered().await.holder.expect("it is held");
+    let holder = holder_of(&lock).await.expect("it is held");
     assert_eq!(holder.label.as_deref(), Some("worker pid 7"));
     assert_eq!(holder.token, Some(guard.token()), "{holder:?}");
     // Servers round to the millisecond.
@@ -52,13 +48,13 @@ async fn inspect_shows_the_holder(s: Setting) {
     assert!(is_shown(holder.since, ms(15)..=longest), "{holder:?}, {longest:?}");
     assert!(is_shown(holder.expires_in, ms(1)..=s.ttl() * 10), "{holder:?}");
     released(guard).await;
-    assert!(lock.inspect().answered().await.holder.is_none());
+    assert!(holder_of(&lock).await.is_none());
 }
 
 async fn a_revoked_lock_is_free_at_its_holders_deadline(s: Setting) {
-    let (name, other) = (s.name(), s.client().await);
+    let name = s.name();
     let guard = s.hold(&name).await;
-    let lock = s.lock(&other, &name).build().expect("fine terms");
+    let lock = s.lock_elsewhere(&name).await.built();
     let holder = s.seen(&lock, &guard).await;
     match lock.revoke(&holder.owner, When::HoldersDeadline).answered().await {
         Revoked::FreeIn(left) => assert!(left <= s.ttl() * 2, "{left:?}"),
@@ -76,24 +72,24 @@ async fn a_revoked_lock_is_free_at_its_holders_deadline(s: Setting) {
 }
 
 async fn a_lock_broken_now_is_free_at_once(s: Setting) {
-    let (name, other) = (s.name(), s.client().await);
-    let client = s.client().await;
+    let name = s.name();
     // Its end is too far away to free the lock for the waiter, and its next renewal is near.
-    let held = client.lock(name.as_str()).ttl(s.ttl() * 6).build().expect("fine terms");
-    let guard = held.acquire().answered().await;
-    let lock = other.lock(name.as_str()).ttl(s.long()).build().expect("fine terms");
-    let waiter = tokio::spawn({
-        let lock = lock.clone();
-        async move { lock.acquire().await }
-    });
+    let guard = s.lock_elsewhere(&name).await.ttl(s.ttl() * 6).held().await;
+    let lock = operators(&s, &name).await;
+    let waiter = waits(lock.clone());
     tokio::time::sleep(ms(50)).await;
-    let holder = lock.inspect().answered().await.holder.expect("it is held");
+    let holder = holder_of(&lock).await.expect("it is held");
     assert_eq!(lock.revoke(&holder.owner, When::Now).answered().await, Revoked::Free);
-    let successor = within("the waiter has it", ms(1000), waiter).await.returned().expect("the server is up");
+    let successor = granted_within("the waiter has it", ms(1000), waiter).await;
     assert!(successor.token() > guard.token(), "only the token is between them");
     within("the holder is told at its next renewal", bounds::EVENTUALLY, guard.lost()).await;
     assert_eq!(guard.release().await, Ending::Expired);
     still_held(&successor);
+}
+
+/// Returns the lock of a client that revokes it, and may hold it afterwards.
+async fn operators(s: &Setting, name: &Name) -> Lock {
+    s.lock_elsewhere(name).await.ttl(s.long()).built()
 }
 
 /// Revokes a lock at its holder's deadline, which is far away: nothing in these cases waits for it. Returns the
@@ -119,13 +115,11 @@ fn freed_early(deadline: Instant) -> ! {
 /// Holds a lock. Where the server pushes, it is held for so long that no renewal can tell the holder anything;
 /// otherwise its renewals come soon.
 async fn held_for_long(s: &Setting, name: &Name) -> Guard {
-    let client = s.client().await;
     let ttl = match s.info.wakes {
         Wakes::Pushed => ms(60_000).min(s.info.max_ttl),
         _ => ms(6_000).max(s.info.min_ttl),
     };
-    let held = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
-    let guard = held.acquire().answered().await;
+    let guard = s.lock_elsewhere(name).await.ttl(ttl).held().await;
     // Held for a while, as any lock that an operator breaks: the operator has to see first that it is held.
     tokio::time::sleep(ms(600)).await;
     guard
@@ -141,30 +135,26 @@ fn told_within(s: &Setting) -> Duration {
 }
 
 async fn a_revoked_holder_is_told_at_once(s: Setting) {
-    let (name, other) = (s.name(), s.client().await);
+    let name = s.name();
     let guard = held_for_long(&s, &name).await;
     let bystander = held_for_long(&s, &s.name()).await;
-    let lock = other.lock(name.as_str()).ttl(s.long()).build().expect("fine terms");
+    let lock = operators(&s, &name).await;
     revoke(&s, &lock, &guard).await;
     assert_lost_for(within("it is told", told_within(&s), guard.lost()).await, LossReason::Revoked);
     assert_eq!(guard.check().expect_err("it is lost").kind(), ErrorKind::Lost);
     still_held(&bystander);
     drop(guard);
     let again = held_for_long(&s, &name).await;
-    let lock = other.lock(name.as_str()).ttl(s.long()).build().expect("fine terms");
     let holder = s.seen(&lock, &again).await;
     assert_eq!(lock.revoke(&holder.owner, When::Now).answered().await, Revoked::Free);
     within("the holder of a lock that is broken now is told, too", told_within(&s), again.lost()).await;
 }
 
 async fn a_revoked_holder_that_has_stopped_frees_the_name(s: Setting) {
-    let (name, other) = (s.name(), s.client().await);
+    let name = s.name();
     let guard = held_for_long(&s, &name).await;
-    let lock = other.lock(name.as_str()).ttl(s.long()).build().expect("fine terms");
-    let mut waiter = tokio::spawn({
-        let lock = lock.clone();
-        async move { lock.acquire().await }
-    });
+    let lock = operators(&s, &name).await;
+    let mut waiter = waits(lock.clone());
     tokio::time::sleep(ms(50)).await;
     let deadline = revoke(&s, &lock, &guard).await;
     assert_lost_for(within("it is told", told_within(&s), guard.lost()).await, LossReason::Revoked);
@@ -174,26 +164,22 @@ async fn a_revoked_holder_that_has_stopped_frees_the_name(s: Setting) {
         freed_early(deadline);
     }
     assert_eq!(guard.release().await, Ending::Expired);
-    let taken = within("the waiter has it", ms(1000), waiter).await.returned().expect("the server is up");
-    still_held(&taken);
+    still_held(&granted_within("the waiter has it", ms(1000), waiter).await);
 }
 
 async fn a_holder_unaware_of_a_revoke_frees_the_name(s: Setting) {
-    let (name, other) = (s.name(), s.client().await);
-    let client = s.client().await;
-    let held = client.lock(name.as_str()).ttl(ms(60_000).min(s.info.max_ttl)).build().expect("fine terms");
-    let guard = held.acquire().answered().await;
-    let lock = other.lock(name.as_str()).ttl(s.long()).build().expect("fine terms");
+    let name = s.name();
+    let guard = s.lock_elsewhere(&name).await.ttl(ms(60_000).min(s.info.max_ttl)).held().await;
+    let lock = operators(&s, &name).await;
     revoke(&s, &lock, &guard).await;
     guard.release().await;
-    let taken = within("it is free", ms(1000), lock.acquire()).answered().await;
-    still_held(&taken);
+    still_held(&within("it is free", ms(1000), lock.acquire()).answered().await);
 }
 
 async fn a_lock_revoked_twice_returns_to_its_first_holder(s: Setting) {
-    let (name, other) = (s.name(), s.client().await);
+    let name = s.name();
     let guard = held_for_long(&s, &name).await;
-    let lock = other.lock(name.as_str()).ttl(s.long()).build().expect("fine terms");
+    let lock = operators(&s, &name).await;
     revoke(&s, &lock, &guard).await;
     let deadline = revoke(&s, &lock, &guard).await;
     assert_lost_for(within("it is told", told_within(&s), guard.lost()).await, LossReason::Revoked);
@@ -201,25 +187,19 @@ async fn a_lock_revoked_twice_returns_to_its_first_holder(s: Setting) {
         freed_early(deadline);
     }
     drop(guard);
-    let taken = within("it is free", ms(1000), lock.acquire()).answered().await;
-    still_held(&taken);
+    still_held(&within("it is free", ms(1000), lock.acquire()).answered().await);
 }
 
 async fn only_the_holder_that_was_seen_is_revoked(s: Setting) {
-    let (name, other) = (s.name(), s.client().await);
-    let lock = s.lock(&other, &name).build().expect("fine terms");
+    let name = s.name();
+    let lock = s.lock_elsewhere(&name).await.built();
     let first = s.hold_long(&name).await;
-    let seen = lock.inspect().answered().await.holder.expect("it is held");
+    let seen = holder_of(&lock).await.expect("it is held").owner;
     released(first).await;
-    let never_held = OwnerBytes::new(b"never held".to_vec());
-    for when in [When::HoldersDeadline, When::Now] {
-        assert_eq!(lock.revoke(&seen.owner, when).answered().await, Revoked::NotHeld, "it is free");
-    }
+    revokes_nothing(&lock, &seen, "it is free").await;
     let second = s.hold(&name).await;
-    for holder in [&seen.owner, &never_held] {
-        for when in [When::HoldersDeadline, When::Now] {
-            assert_eq!(lock.revoke(holder, when).answered().await, Revoked::NotHeld, "it is another's");
-        }
+    for holder in [&seen, &OwnerBytes::new(b"never held".to_vec())] {
+        revokes_nothing(&lock, holder, "it is another's").await;
     }
     let renewed = || async {
         still_held(&second);
@@ -230,25 +210,28 @@ async fn only_the_holder_that_was_seen_is_revoked(s: Setting) {
 
     // The lock is revoked already. What replaces it on the server keeps the deadline.
     let third = held_for_long(&s, &name).await;
-    let seen = s.seen(&lock, &third).await;
+    let seen = s.seen(&lock, &third).await.owner;
     revoke(&s, &lock, &third).await;
-    assert_eq!(lock.revoke(&seen.owner, When::Now).answered().await, Revoked::NotHeld, "it is revoked");
+    assert_eq!(lock.revoke(&seen, When::Now).answered().await, Revoked::NotHeld, "it is revoked");
     assert!(!s.is_free(&name).await, "its deadline is far, and its guard lives");
     drop(third);
+}
+
+async fn revokes_nothing(lock: &Lock, holder: &OwnerBytes, why: &str) {
+    for when in [When::HoldersDeadline, When::Now] {
+        assert_eq!(lock.revoke(holder, when).answered().await, Revoked::NotHeld, "{why}");
+    }
 }
 
 /// A holder that was told of a revoke could not tell its lease's end from an operator's order.
 async fn a_lease_that_has_ended_is_not_revoked(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
-    let lock = s.lock(&client, &name).build().expect("fine terms");
+    let lock = s.lock(&client, &name).built();
     for when in [When::HoldersDeadline, When::Now] {
-        let mut claim = s.claim(&client, &name, s.ttl() * 2, Queueing::No);
-        claims::granted(&mut claim).await;
-        let holder = lock.inspect().answered().await.holder.expect("it is held");
-        until("its lease has ended", s.ttl() * 4 + ms(1000), || async {
-            lock.inspect().answered().await.holder.is_none()
-        })
-        .await;
+        let mut claim = s.holding_claim(&client, &name, s.ttl() * 2).await;
+        let holder = holder_of(&lock).await.expect("it is held");
+        let has_ended = || async { holder_of(&lock).await.is_none() };
+        until("its lease has ended", s.ttl() * 4 + ms(1000), has_ended).await;
         assert_eq!(lock.revoke(&holder.owner, when).answered().await, Revoked::NotHeld, "{when:?}");
         assert!(matches!(claim.renew(s.ttl()).answered().await, Renewal::Lost(LossReason::Gone)), "{when:?}");
         claim.release().answered().await;

@@ -10,8 +10,8 @@ use tokio::task::JoinSet;
 use crate::bounds;
 use crate::case::{Case, case};
 use crate::harness::KeepBusy;
-use crate::setting::{Setting, lost_eventually};
-use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, within};
+use crate::setting::{Contend, Setting, holder_of, lost_eventually};
+use crate::timing::{Answered, assert_in_time, released, still_held, until, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(names_that_are_waited_for_cost_no_other_lock, promise = "busy-names", classes = [B36]; load Heavy),
@@ -26,22 +26,24 @@ const COUNTS: [usize; 2] = [3, 10];
 
 /// Clients, each with some names of its own that another program keeps busy. The client with the most names has the server
 /// to itself, as a server has work with each.
-async fn for_each_count<F: Future<Output = ()> + Send + 'static>(s: &Setting, part: impl Fn(Scene) -> F) {
+async fn for_each_count<F: Future<Output = ()> + Send + 'static>(
+    s: &Setting,
+    busy: Arc<dyn KeepBusy>,
+    part: impl Fn(Scene, Arc<dyn KeepBusy>) -> F,
+) {
     let many = s.size("busy names", 40, 80);
     for counts in [&COUNTS[..], &[many]] {
         let mut parts = JoinSet::new();
         for count in counts {
-            let client = s.client().await;
             let names = (0..*count).map(|_| s.name()).collect();
-            parts.spawn(part(Scene { s: s.clone(), client, names }));
+            parts.spawn(part(Scene { s: s.clone(), client: s.client().await, names }, busy.clone()));
         }
-        while let Some(part) = parts.join_next().await {
-            part.returned();
-        }
+        parts.join_all().await;
     }
 }
 
 /// A client, and the names that are about to be busy.
+#[derive(Clone)]
 struct Scene {
     s: Setting,
     client: Client,
@@ -56,12 +58,11 @@ impl Scene {
         }
     }
 
-    /// Holds each name, with a ttl of so many times the case's own.
-    async fn hold_names(&self, times: u32) -> Vec<Guard> {
+    /// Holds these names, with a ttl of so many times the case's own.
+    async fn hold(&self, names: &[Name], times: u32) -> Vec<Guard> {
         let mut guards = Vec::new();
-        for name in &self.names {
-            let lock = self.client.lock(name.as_str()).ttl(self.s.ttl() * times).build().expect("fine terms");
-            guards.push(lock.acquire().answered().await);
+        for name in names {
+            guards.push(self.s.lock(&self.client, name).ttl(self.s.ttl() * times).held().await);
         }
         guards
     }
@@ -73,7 +74,7 @@ impl Scene {
         let (end, patience) = (Instant::now() + ttl, bounds::patience(ttl));
         while Instant::now() < end {
             others.iter().for_each(still_held);
-            let lock = self.client.lock(s.name().as_str()).ttl(ttl).build().expect("fine terms");
+            let lock = self.client.lock(s.name().as_str()).ttl(ttl).built();
             let guard = within("another lock, which is free", patience, lock.acquire()).answered().await;
             let asked = Instant::now();
             released(guard).await;
@@ -100,102 +101,82 @@ impl Scene {
 
     /// Holds locks that are not busy: of the shortest ttl, and of one that they share with names that are.
     async fn hold_others(&self) -> Vec<Guard> {
-        let (mut guards, s) = (Vec::new(), &self.s);
-        for ttl in [s.ttl(), s.ttl(), s.ttl() * 2, s.ttl() * 2] {
-            let lock = self.client.lock(s.name().as_str()).ttl(ttl).build().expect("fine terms");
-            guards.push(lock.acquire().answered().await);
-        }
+        let pair = || [self.s.name(), self.s.name()];
+        let mut guards = self.hold(&pair(), 1).await;
+        guards.extend(self.hold(&pair(), 2).await);
         guards
     }
 }
 
 async fn names_that_are_waited_for_cost_no_other_lock(s: Setting, busy: Arc<dyn KeepBusy>) {
-    let waited_for = |scene: Scene| {
-        let busy = busy.clone();
-        async move {
-            scene.use_names().await;
-            let waiters = scene.names.iter().map(|name| {
-                let lock = scene.s.lock(&scene.client, name).build().expect("fine terms");
-                async move { lock.acquire().await }
-            });
-            for granted in scene.while_busy(&*busy, waiters).await {
-                granted.expect("it waits without end").release().await;
-            }
+    for_each_count(&s, busy, |scene, busy| async move {
+        scene.use_names().await;
+        let waiters = scene.names.iter().map(|name| {
+            let lock = scene.s.lock(&scene.client, name).built();
+            async move { lock.acquire().await }
+        });
+        for granted in scene.while_busy(&*busy, waiters).await {
+            granted.expect("it waits without end").release().await;
         }
-    };
-    for_each_count(&s, waited_for).await;
+    })
+    .await;
 }
 
 async fn names_that_are_held_cost_no_other_lock(s: Setting, busy: Arc<dyn KeepBusy>) {
-    let held = |scene: Scene| {
-        let busy = busy.clone();
-        async move {
-            // Some of them end before the names are free again, and some do not.
-            let (short, long) = scene.names.split_at(scene.names.len() / 2);
-            let part = |names: &[Name]| Scene {
-                s: scene.s.clone(),
-                client: scene.client.clone(),
-                names: names.to_vec(),
-            };
-            let long = part(long).hold_names(6).await;
-            let short = part(short).hold_names(2).await;
-            let others = scene.hold_others().await;
-            let kept = busy.keep_busy(&scene.names).await;
-            scene.others_go_on(&others).await;
-            for guard in short {
-                lost_eventually(&guard).await;
-            }
-            long.iter().for_each(still_held);
-            kept.end().await;
-            tokio::time::sleep(scene.s.ttl() * 6).await;
-            for guard in long {
-                released(guard).await;
-            }
+    for_each_count(&s, busy, |scene, busy| async move {
+        // Some of them end before the names are free again, and some do not.
+        let (short, long) = scene.names.split_at(scene.names.len() / 2);
+        let long = scene.hold(long, 6).await;
+        let short = scene.hold(short, 2).await;
+        let others = scene.hold_others().await;
+        let kept = busy.keep_busy(&scene.names).await;
+        scene.others_go_on(&others).await;
+        for guard in short {
+            lost_eventually(&guard).await;
         }
-    };
-    for_each_count(&s, held).await;
+        long.iter().for_each(still_held);
+        kept.end().await;
+        tokio::time::sleep(scene.s.ttl() * 6).await;
+        for guard in long {
+            released(guard).await;
+        }
+    })
+    .await;
 }
 
 async fn names_that_are_released_cost_no_other_lock(s: Setting, busy: Arc<dyn KeepBusy>) {
-    let released_ones = |scene: Scene| {
-        let busy = busy.clone();
-        async move {
-            let releases = scene.hold_names(20).await.into_iter().map(Guard::release);
-            scene.while_busy(&*busy, releases).await;
-            for name in &scene.names {
-                until("it is free", bounds::EVENTUALLY, || scene.s.is_free(name)).await;
-            }
+    for_each_count(&s, busy, |scene, busy| async move {
+        let releases = scene.hold(&scene.names, 20).await.into_iter().map(Guard::release);
+        scene.while_busy(&*busy, releases).await;
+        for name in &scene.names {
+            until("it is free", bounds::EVENTUALLY, || scene.s.is_free(name)).await;
         }
-    };
-    for_each_count(&s, released_ones).await;
+    })
+    .await;
 }
 
 /// They can be looked at, and their names are listed, while they are busy. They are broken when they are so no longer.
 async fn looks_and_breaks_of_names_cost_no_other_lock(s: Setting, busy: Arc<dyn KeepBusy>) {
-    let broken = |scene: Scene| {
-        let busy = busy.clone();
-        async move {
-            let guards = scene.hold_names(20).await;
-            let broken = guards.into_iter().map(|guard| {
-                let lock = scene.s.lock(&scene.client, guard.name()).build().expect("fine terms");
-                let (client, lists) = (scene.client.clone(), scene.s.info.lists);
-                async move {
-                    let holder = lock.inspect().answered().await.holder.expect("it is held");
-                    if lists == Lists::Held {
-                        assert_eq!(client.list(lock.name().as_str()).answered().await.len(), 1);
-                    }
-                    while let Err(error) = lock.revoke(&holder.owner, When::Now).await {
-                        assert!(error.is_transient(), "{error:?}");
-                    }
-                    guard
+    for_each_count(&s, busy, |scene, busy| async move {
+        let broken = scene.hold(&scene.names, 20).await.into_iter().map(|guard| {
+            let lock = scene.s.lock(&scene.client, guard.name()).built();
+            let (client, lists) = (scene.client.clone(), scene.s.info.lists);
+            async move {
+                let holder = holder_of(&lock).await.expect("it is held");
+                if lists == Lists::Held {
+                    assert_eq!(client.list(lock.name().as_str()).answered().await.len(), 1);
                 }
-            });
-            for guard in scene.while_busy(&*busy, broken).await {
-                lost_eventually(&guard).await;
+                while let Err(error) = lock.revoke(&holder.owner, When::Now).await {
+                    assert!(error.is_transient(), "{error:?}");
+                }
+                guard
             }
+        });
+        for guard in scene.while_busy(&*busy, broken).await {
+            lost_eventually(&guard).await;
         }
-    };
-    for_each_count(&s, broken).await;
+    })
+    .await;
 }
 
 async fn a_crowd_on_one_name_costs_no_other_lock(s: Setting) {
@@ -208,7 +189,7 @@ async fn a_crowd_on_one_name_costs_no_other_lock(s: Setting) {
     }
     let mut waiters = JoinSet::new();
     for client in &clients {
-        let lock = client.lock(crowded.as_str()).ttl(s.long()).build().expect("fine terms");
+        let lock = client.lock(crowded.as_str()).ttl(s.long()).built();
         for _ in 0..20 {
             let lock = lock.clone();
             waiters.spawn(async move { lock.acquire().await.map(drop) });

@@ -8,15 +8,14 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use lock_core::driver::Queueing;
-use lock_core::{Client, Ending, ErrorKind, Name, Options};
+use lock_core::{Client, Ending, ErrorKind, LossReason, Name, Options};
 
 use crate::bounds;
 use crate::case::{Case, case};
 use crate::harness::Residue;
-use crate::setting::{Setting, joined, ms};
-use crate::timing::{
-    Answered, Returned, assert_in_time, panic_on_purpose, released, still_held, until, within,
-};
+use crate::runtime::on_a_thread;
+use crate::setting::{Contend, Setting, Waiter, ms, waiters_of};
+use crate::timing::{Answered, Returned, assert_in_time, panic_on_purpose, released, until, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(
@@ -76,14 +75,13 @@ async fn poll_times(future: impl Future, times: usize) -> bool {
             return Poll::Ready(false);
         }
         polls += 1;
-        match future.as_mut().poll(context) {
-            Poll::Ready(_) => Poll::Ready(true),
-            Poll::Pending => Poll::Pending,
-        }
+        future.as_mut().poll(context).map(|_| true)
     })
     .await
 }
 
+/// Longer than any of these cases waits: a lock that is free was released.
+const LONG: Duration = Duration::from_secs(25);
 /// More polls than any of these futures takes.
 const MANY: usize = 100;
 
@@ -111,8 +109,8 @@ async fn dropped_after(
     waits: Queueing,
     holder: Option<&Client>,
 ) -> bool {
-    let (name, ttl) = (s.name(), Duration::from_secs(25));
-    let lock = |client: &Client| client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
+    let name = s.name();
+    let lock = |client: &Client| client.lock(name.as_str()).ttl(LONG).built();
     let held = match holder {
         Some(holder) => Some(lock(holder).acquire().await.expect("the server is up")),
         None => None,
@@ -142,48 +140,43 @@ async fn dropped_after(
 }
 
 async fn acquire_dropped_at_any_time_leaves_nothing(s: Setting) {
-    let (client, ttl) = (s.client().await, Duration::from_secs(25));
+    let (client, holder) = (s.client().await, s.client().await);
     for micros in (0..60).map(|n| n * n) {
         let name = s.name();
-        let lock = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
-        let task = tokio::spawn(async move { lock.acquire().await });
-        tokio::time::sleep(Duration::from_micros(micros)).await;
-        task.abort();
-        let _: Result<_, _> = task.await;
+        let waiter = client.lock(name.as_str()).ttl(LONG).waits();
+        aborted_after(micros, waiter).await;
         comes_free(&s, &name).await;
     }
     // A waiter goes away while the lock is handed over to it.
-    let holder = s.client().await;
     for micros in (0..20).map(|n| n * n * 10) {
         let name = s.name();
-        let lock = |client: &Client| client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
-        let (held, lock) = (lock(&holder).acquire().await.expect("the server is up"), lock(&client));
-        let task = tokio::spawn(async move { lock.acquire().await });
+        let held = holder.lock(name.as_str()).ttl(LONG).held().await;
+        let waiter = client.lock(name.as_str()).ttl(LONG).waits();
         tokio::time::sleep(s.ttl() / 8).await;
-        assert!(!task.is_finished());
+        assert!(!waiter.is_finished());
         let released = tokio::spawn(held.release());
-        tokio::time::sleep(Duration::from_micros(micros)).await;
-        task.abort();
-        let _: Result<_, _> = task.await;
+        aborted_after(micros, waiter).await;
         assert_eq!(released.await.expect("no panic"), Ending::Released);
         comes_free(&s, &name).await;
     }
 }
 
+async fn aborted_after(micros: u64, waiter: Waiter) {
+    tokio::time::sleep(Duration::from_micros(micros)).await;
+    waiter.abort();
+    let _: Result<_, _> = waiter.await;
+}
+
 async fn a_dropped_waiter_leaves_nothing(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
-    let guard =
-        client.lock(name.as_str()).ttl(s.ttl() * 20).build().expect("fine terms").acquire().answered().await;
+    let guard = client.lock(name.as_str()).ttl(s.long()).held().await;
     let waiter = s.client().await;
     for n in 0..30 {
-        let lock = waiter.lock(name.as_str()).ttl(s.ttl() * 20).build().expect("fine terms");
+        let lock = waiter.lock(name.as_str()).ttl(s.long()).built();
         let _: Result<_, _> = tokio::time::timeout(ms(n), lock.acquire()).await;
     }
-    let lock = s.lock(&client, &name).build().expect("fine terms");
-    until("no waiter is left", bounds::EVENTUALLY, || async {
-        lock.inspect().answered().await.waiters.is_none_or(|waiters| waiters.is_empty())
-    })
-    .await;
+    let lock = s.lock(&client, &name).built();
+    until("no waiter is left", bounds::EVENTUALLY, || async { waiters_of(&lock).await == 0 }).await;
     released(guard).await;
     comes_free(&s, &name).await;
 }
@@ -192,8 +185,7 @@ async fn release_dropped_at_every_await_still_releases(s: Setting) {
     let client = s.client().await;
     for times in 0..MANY {
         let name = s.name();
-        let lock = client.lock(name.as_str()).ttl(Duration::from_secs(25)).build().expect("fine terms");
-        let guard = lock.acquire().answered().await;
+        let guard = client.lock(name.as_str()).ttl(LONG).held().await;
         let done = poll_times(guard.release(), times).await;
         comes_free(&s, &name).await;
         if done {
@@ -207,8 +199,7 @@ async fn a_guard_dropped_on_a_thread_without_runtime_releases(s: Setting) {
     for options in [Options::default(), Options::default().dedicated()] {
         let (name, client) = (s.name(), s.client_with(options).await);
         let guard = s.hold_long_by(&client, &name).await;
-        let thread = std::thread::spawn(move || drop(guard));
-        tokio::task::spawn_blocking(move || joined(thread)).await.returned();
+        on_a_thread(move || drop(guard)).await;
         comes_free(&s, &name).await;
     }
 }
@@ -225,19 +216,15 @@ async fn a_guard_dropped_in_a_panic_releases(s: Setting) {
 }
 
 /// Runs `work` on a runtime of its own, which ends before the guard does.
-fn on_a_runtime_that_ends<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
-    let thread = std::thread::spawn(move || {
+async fn in_a_runtime_that_ends<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    on_a_thread(move || {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.expect("a runtime");
         let out = runtime.block_on(work);
         runtime.shutdown_timeout(Duration::from_secs(1));
         out
-    });
-    joined(thread)
-}
-
-async fn in_a_runtime_that_ends<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
-    tokio::task::spawn_blocking(move || on_a_runtime_that_ends(work)).await.returned()
+    })
+    .await
 }
 
 async fn a_guard_dropped_after_its_runtime_ends_by_ttl(s: Setting) {
@@ -245,10 +232,8 @@ async fn a_guard_dropped_after_its_runtime_ends_by_ttl(s: Setting) {
     let held = name.clone();
     let guard = in_a_runtime_that_ends(async move { setting.hold(&held).await }).await;
     assert!(!guard.is_held(), "nothing renews it any more");
-    assert_eq!(
-        within("it is told", bounds::EVENTUALLY, guard.lost()).await,
-        lock_core::LossReason::RuntimeEnded
-    );
+    let told = within("it is told", bounds::EVENTUALLY, guard.lost()).await;
+    assert_eq!(told, LossReason::RuntimeEnded);
     drop(guard);
     until("the ttl frees it", s.ttl() * 3 + ms(1000), || s.is_free(&name)).await;
 }
@@ -256,7 +241,7 @@ async fn a_guard_dropped_after_its_runtime_ends_by_ttl(s: Setting) {
 async fn a_client_used_after_its_runtime_says_so(s: Setting) {
     let (name, setting) = (s.name(), s.clone());
     let client: Client = in_a_runtime_that_ends(async move { setting.client().await }).await;
-    let lock = s.lock(&client, &name).wait(ms(200)).build().expect("fine terms");
+    let lock = s.lock(&client, &name).wait(ms(200)).built();
     for outcome in
         [lock.acquire().await.map(drop), lock.try_acquire().await.map(drop), lock.inspect().await.map(drop)]
     {
@@ -281,9 +266,8 @@ async fn a_guard_dropped_as_the_programs_last_act_releases(s: Setting) {
     let held = name.clone();
     in_a_runtime_that_ends(async move {
         let client = setting.client_with(Options::default().dedicated()).await;
-        let lock = client.lock(held.as_str()).ttl(Duration::from_secs(25)).build().expect("fine terms");
-        let guard = lock.acquire().answered().await;
-        drop((client, lock));
+        let guard = client.lock(held.as_str()).ttl(LONG).held().await;
+        drop(client);
         takes_less_than_the_last_wait(|| drop(guard));
     })
     .await;
@@ -294,24 +278,14 @@ async fn a_shut_down_client_leaves_nothing(s: Setting) {
     let (held, busy) = (s.name(), s.name());
     let client = s.client().await;
     let other = s.hold(&busy).await;
-    drop(
-        client
-            .lock(held.as_str())
-            .ttl(Duration::from_secs(25))
-            .build()
-            .expect("fine terms")
-            .acquire()
-            .answered()
-            .await,
-    );
-    let lock = client.lock(busy.as_str()).ttl(Duration::from_secs(25)).build().expect("fine terms");
-    let waiter = tokio::spawn(async move { lock.acquire().await });
+    drop(client.lock(held.as_str()).ttl(LONG).held().await);
+    let waiter = client.lock(busy.as_str()).ttl(LONG).waits();
     tokio::time::sleep(ms(50)).await;
     assert_eq!(client.shutdown(bounds::EVENTUALLY).await, 0);
     let turned_away = waiter.await.returned().expect_err("it was waiting");
     assert!(matches!(turned_away.kind(), ErrorKind::Unavailable { .. }), "{turned_away:?}");
     assert!(s.is_free(&held).await, "a shutdown releases a lock whose guard was dropped");
-    let late = s.lock(&client, &held).build().expect("fine terms");
+    let late = s.lock(&client, &held).built();
     assert!(late.acquire().await.is_err() && late.try_acquire().await.is_err());
     released(other).await;
     comes_free(&s, &busy).await;
@@ -323,7 +297,6 @@ async fn shutdown_does_not_take_a_lock_from_its_guard(s: Setting) {
     assert_eq!(client.shutdown(ms(50)).await, 1);
     // For longer than a lease lasts that is not renewed.
     tokio::time::sleep(s.ttl() * 4 / 3).await;
-    still_held(&guard);
     released(guard).await;
     assert_eq!(client.shutdown(bounds::EVENTUALLY).await, 0);
 }
@@ -338,7 +311,7 @@ async fn names_leave_no_residue(s: Setting, admin: Arc<dyn Residue>) {
         for n in 0..100 {
             let name = s.name();
             for client in &clients {
-                let lock = client.lock(name.as_str()).ttl(s.ttl() * 20).build().expect("fine terms");
+                let lock = client.lock(name.as_str()).ttl(s.ttl() * 20).built();
                 tasks.spawn(async move {
                     match (round + n) % 3 {
                         0 => drop(tokio::time::timeout(ms(n % 7), lock.acquire()).await),
@@ -348,9 +321,7 @@ async fn names_leave_no_residue(s: Setting, admin: Arc<dyn Residue>) {
                 });
             }
         }
-        while let Some(outcome) = tasks.join_next().await {
-            outcome.returned();
-        }
+        tasks.join_all().await;
     }
     until("everything is gone", bounds::cleared(s.long()), || async { admin.residue().await <= before })
         .await;

@@ -5,17 +5,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lock_core::driver::{Fencing, Lease, Queueing};
+use lock_core::driver::{Fencing, Lease};
 use lock_core::{Client, Clock, Effect, Ending, ErrorKind, Fence, Guard, LossReason, Name, Options};
 
 use crate::bounds;
 use crate::case::{Case, case};
-use crate::claims::granted;
 use crate::harness::{IdleConnection, OwnServer, ServerClocks, Step, ThroughProxy};
-use crate::proxy::{Direction, Fault, Proxy};
-use crate::setting::{Setting, ms};
+use crate::proxy::{Direction, Proxy};
+use crate::setting::{Contend, Setting, granted_within, holder_of, ms, opened, stays_unheld};
 use crate::suspendable::Suspendable;
-use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, within};
+use crate::timing::{Answered, assert_in_time, released, still_held, until, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(
@@ -56,35 +55,15 @@ pub(crate) const CASES: &[Case] = &[
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-async fn open(server: &dyn OwnServer) -> Client {
-    server.open(Options::default()).answered().await
-}
-
-async fn hold(s: &Setting, server: &dyn OwnServer, name: &Name) -> Guard {
-    s.hold_by(&open(server).await, name).await
-}
-
-/// Returns whether this client can get the lock at once. Releases it again.
-async fn is_free(s: &Setting, client: &Client, name: &Name) -> bool {
-    let lock = s.lock(client, name).build().expect("fine terms");
-    match lock.try_acquire().answered().await {
-        Some(guard) => {
-            guard.release().await;
-            true
-        }
-        None => false,
-    }
-}
-
 /// Two clients may hold the lock now, and only the token protects the resource, until the first one's next renewal and
 /// no longer.
 async fn set_forward_it_ends_leases_and_holders_are_told(s: Setting, clocks: Arc<dyn ServerClocks>) {
     let (name, resource) = (s.name(), Fence::new());
     let mut server = clocks.start().await;
-    let first = hold(&s, &*server, &name).await;
+    let first = s.hold_on(&*server, &name).await;
     resource.accept(first.token()).expect("it holds");
     server.step_clock(Step::Forward(HOUR));
-    let second = hold(&s, &*server, &name).await;
+    let second = s.hold_on(&*server, &name).await;
     resource.accept(second.token()).expect("it holds");
     assert!(resource.accept(first.token()).is_err(), "the token is between the two");
     let cause = within("the first one's next renewal", bounds::next_renewal(s.ttl()), first.lost()).await;
@@ -93,13 +72,12 @@ async fn set_forward_it_ends_leases_and_holders_are_told(s: Setting, clocks: Arc
     assert_eq!(first.release().await, Ending::Expired);
     stays_held(&s, &*server, &second).await;
     released(second).await;
-    assert!(is_free(&s, &open(&*server).await, &name).await);
+    assert!(s.is_free_for(&opened(&*server).await, &name).await);
 }
 
 /// Checks for two ttls that the guard is held, for its holder and for every other client.
 async fn stays_held(s: &Setting, server: &dyn OwnServer, guard: &Guard) {
-    let client = open(server).await;
-    let lock = s.lock(&client, guard.name()).build().expect("fine terms");
+    let lock = s.lock_on(server, guard.name()).await.built();
     let end = Instant::now() + s.ttl() * 2;
     while Instant::now() < end {
         still_held(guard);
@@ -113,17 +91,13 @@ async fn stays_held(s: &Setting, server: &dyn OwnServer, guard: &Guard) {
 }
 
 async fn set_forward_it_frees_the_lock_for_a_waiter(s: Setting, clocks: Arc<dyn ServerClocks>) {
-    let name = s.name();
-    let mut server = clocks.start().await;
-    let first = hold(&s, &*server, &name).await;
-    let client = open(&*server).await;
-    let lock = s.lock(&client, &name).build().expect("fine terms");
-    let waiter = tokio::spawn(async move { lock.acquire().await });
+    let (name, mut server) = (s.name(), clocks.start().await);
+    let first = s.hold_on(&*server, &name).await;
+    let waiter = s.lock_on(&*server, &name).await.waits();
     tokio::time::sleep(s.ttl() / 2).await;
     server.step_clock(Step::Forward(HOUR));
     // By then the lease that it saw would have ended.
-    let limit = s.ttl() / 2 + ms(100);
-    let second = within("the waiter has it", limit, waiter).await.returned().expect("the server is up");
+    let second = granted_within("the waiter has it", s.ttl() / 2 + ms(100), waiter).await;
     assert!(second.token() > first.token());
     within("the first is told", bounds::next_renewal(s.ttl()), first.lost()).await;
     released(second).await;
@@ -132,9 +106,8 @@ async fn set_forward_it_frees_the_lock_for_a_waiter(s: Setting, clocks: Arc<dyn 
 /// When the clock is set right again later, it may end the lease, which would have ended without the change too. No
 /// client may count on the extra hour.
 async fn set_back_it_costs_no_live_holder_the_lock(s: Setting, clocks: Arc<dyn ServerClocks>) {
-    let name = s.name();
-    let mut server = clocks.start().await;
-    let guard = hold(&s, &*server, &name).await;
+    let (name, mut server) = (s.name(), clocks.start().await);
+    let guard = s.hold_on(&*server, &name).await;
     server.step_clock(Step::Back(HOUR));
     stays_held(&s, &*server, &guard).await;
     server.step_clock(Step::Forward(HOUR));
@@ -147,8 +120,8 @@ async fn set_back_it_costs_no_live_holder_the_lock(s: Setting, clocks: Arc<dyn S
         }
         Err(_) => assert_eq!(guard.release().await, Ending::Released),
     }
-    let next = open(&*server).await;
-    until("it is free", s.ttl(), || is_free(&s, &next, &name)).await;
+    let next = opened(&*server).await;
+    until("it is free", s.ttl(), || s.is_free_for(&next, &name)).await;
 }
 
 /// Otherwise a client that goes away takes its locks with it, and a client that stays keeps them.
@@ -159,10 +132,9 @@ fn lock_has_a_lease(s: &Setting) -> bool {
 /// Leaves a lock whose holder has died right after the grant: no client renews or releases it. Its lease began after
 /// the returned moment.
 async fn abandon(s: &Setting, server: &dyn OwnServer, name: &Name) -> Instant {
-    let client = open(server).await;
-    let mut claim = s.claim(&client, name, s.ttl(), Queueing::No);
+    let client = opened(server).await;
     let asked = Instant::now();
-    granted(&mut claim).await;
+    drop(s.holding_claim(&client, name, s.ttl()).await);
     asked
 }
 
@@ -174,36 +146,32 @@ fn was_set_during_the_lease(s: &Setting, began: Instant) {
 async fn a_clock_set_back_keeps_a_dead_holders_lock(s: Setting, clocks: Arc<dyn ServerClocks>) {
     let (name, back) = (s.name(), Duration::from_secs(2));
     let mut server = clocks.start().await;
-    let client = open(&*server).await;
-    let lock = s.lock(&client, &name).build().expect("fine terms");
+    let lock = s.lock_on(&*server, &name).await;
     let began = abandon(&s, &*server, &name).await;
     let asked = Instant::now();
-    let waiter = tokio::spawn(async move { lock.acquire().await });
+    let waiter = lock.waits();
     tokio::time::sleep(s.ttl() / 4).await;
     server.step_clock(Step::Back(back));
     was_set_during_the_lease(&s, began);
-    let guard = within("the lease ends", back + s.ttl() + ms(400), waiter).await.returned();
+    let guard = granted_within("the lease ends", back + s.ttl() + ms(400), waiter).await;
     assert!(asked.elapsed() >= back, "after {:?}: its clock was not set back", asked.elapsed());
-    released(guard.expect("the server is up")).await;
+    released(guard).await;
 }
 
 async fn set_right_again_it_keeps_no_client_waiting(s: Setting, clocks: Arc<dyn ServerClocks>) {
-    let name = s.name();
-    let mut server = clocks.start().await;
-    let client = open(&*server).await;
-    let lock = s.lock(&client, &name).build().expect("fine terms");
+    let (name, mut server) = (s.name(), clocks.start().await);
+    let lock = s.lock_on(&*server, &name).await;
     let began = abandon(&s, &*server, &name).await;
     // No write may be under way: a mongod that has a write to acknowledge when its clock is set back may acknowledge
     // none from then on, to any client.
     server.step_clock(Step::Back(HOUR));
     was_set_during_the_lease(&s, began);
-    let waiter = tokio::spawn(async move { lock.acquire().await });
+    let waiter = lock.waits();
     // The waiter has looked by now, and was told of an hour.
     tokio::time::sleep(s.ttl() * 2).await;
     assert!(!waiter.is_finished());
     server.step_clock(Step::Forward(HOUR));
-    let guard = within("its next look", Duration::from_secs(6), waiter).await.returned();
-    released(guard.expect("the server is up")).await;
+    released(granted_within("its next look", Duration::from_secs(6), waiter).await).await;
 }
 
 /// The clock is set back as far as `Info` says, from a time that it has shown.
@@ -213,10 +181,8 @@ async fn tokens_rise_however_it_is_set(s: Setting, clocks: Arc<dyn ServerClocks>
         | Fencing::WhileAMajorityKeepsItsData { clock_step, .. } => *clock_step,
         _ => DAY,
     };
-    let name = s.name();
-    let mut server = clocks.start().await;
-    let client = open(&*server).await;
-    let lock = s.lock(&client, &name).build().expect("fine terms");
+    let (name, mut server) = (s.name(), clocks.start().await);
+    let lock = s.lock_on(&*server, &name).await.built();
     let mut last = None;
     for steps in [
         &[Step::Back(most)][..],
@@ -235,27 +201,16 @@ async fn tokens_rise_however_it_is_set(s: Setting, clocks: Arc<dyn ServerClocks>
         for step in steps {
             server.step_clock(*step);
             // A look, so that the server forgets whatever is over by this time.
-            assert!(lock.inspect().answered().await.holder.is_none());
+            assert!(holder_of(&lock).await.is_none());
         }
     }
 }
 
-/// Opens a client behind a proxy, with its connection made and the server's time known.
-async fn through(s: &Setting, server: &dyn OwnServer, patience: Duration) -> (Proxy, Client) {
-    through_by(Clock::system(), s, server, patience).await
-}
-
-/// Opens the same client with this clock.
-async fn through_by(
-    clock: Clock,
-    s: &Setting,
-    server: &dyn OwnServer,
-    patience: Duration,
-) -> (Proxy, Client) {
+/// Opens a client with this clock behind a proxy, with its connection made and the server's time known.
+async fn through(s: &Setting, server: &dyn OwnServer, clock: Clock, patience: Duration) -> (Proxy, Client) {
     let net = server.through_proxy().expect("its harness can use a proxy");
     let proxy = net.proxy().await;
-    let options = Options::default().patience(patience).clock(clock);
-    let client = net.open_through(proxy.addresses(), options).answered().await;
+    let client = net.client(&proxy, Options::default().patience(patience).clock(clock)).await;
     released(s.hold_by(&client, &s.name()).await).await;
     (proxy, client)
 }
@@ -266,25 +221,22 @@ async fn a_clock_set_during_an_attempt_costs_nothing(
     _: Arc<dyn ThroughProxy>,
 ) {
     let mut server = clocks.start().await;
-    let (proxy, client) = through(&s, &*server, Duration::from_secs(3)).await;
+    let (proxy, client) = through(&s, &*server, Clock::system(), Duration::from_secs(3)).await;
     for step in [Step::Forward(HOUR), Step::Back(HOUR)] {
         let name = s.name();
-        let lock = s.lock(&client, &name).build().expect("fine terms");
-        let held = proxy.count(Fault::Held(Direction::ToServer));
+        let lock = s.lock(&client, &name).built();
+        let held = proxy.held(Direction::ToServer);
         proxy.hold(Direction::ToServer);
         let attempt = tokio::spawn(async move { lock.try_acquire().await });
-        until("it is on its way", ms(1000), || async {
-            proxy.count(Fault::Held(Direction::ToServer)) > held
-        })
-        .await;
+        until("it is on its way", ms(1000), || async { proxy.held(Direction::ToServer) > held }).await;
         server.step_clock(step);
         proxy.deliver(Direction::ToServer);
-        let guard = within("an answer", ms(1000), attempt).await.returned().expect("in time");
+        let guard = granted_within("an answer", ms(1000), attempt).await;
         let guard = guard.unwrap_or_else(|| panic!("{step:?}: the lock is free, but was not granted"));
         still_held(&guard);
         assert!(guard.valid_for() <= s.ttl());
         released(guard).await;
-        assert!(is_free(&s, &open(&*server).await, &name).await);
+        assert!(s.is_free_for(&opened(&*server).await, &name).await);
     }
 }
 
@@ -296,9 +248,9 @@ async fn a_clock_set_back_admits_late_attempts_one_ttl(
 ) {
     let (name, patience) = (s.name(), s.ttl() / 2);
     let mut server = clocks.start().await;
-    let (proxy, client) = through(&s, &*server, patience).await;
+    let (proxy, client) = through(&s, &*server, Clock::system(), patience).await;
     proxy.hold_open_ones(Direction::ToServer);
-    let lock = s.lock(&client, &name).build().expect("fine terms");
+    let lock = s.lock(&client, &name).built();
     let error = lock.try_acquire().await.map(drop).expect_err("no answer came");
     assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error:?}");
     // Its second release, after the patience, has been sent too.
@@ -307,9 +259,9 @@ async fn a_clock_set_back_admits_late_attempts_one_ttl(
     proxy.deliver_late(Direction::ToServer).await;
     // If the attempt takes the lock, this is enough time for that to be seen. Otherwise it would be no late attempt.
     tokio::time::sleep(ms(50)).await;
-    let looking = open(&*server).await;
-    until("its ttl ends it", s.ttl() + ms(300), || is_free(&s, &looking, &name)).await;
-    let guard = hold(&s, &*server, &name).await;
+    let looking = opened(&*server).await;
+    until("its ttl ends it", s.ttl() + ms(300), || s.is_free_for(&looking, &name)).await;
+    let guard = s.hold_on(&*server, &name).await;
     stays_held(&s, &*server, &guard).await;
     released(guard).await;
 }
@@ -324,15 +276,15 @@ async fn a_slower_clock_admits_no_late_attempt_when_idle(
 ) {
     let (name, patience, machine) = (s.name(), s.ttl() / 2, Suspendable::default());
     let mut server = clocks.start().await;
-    let looking = open(&*server).await;
+    let looking = opened(&*server).await;
     // On a name that was used before, the first request may be the one that grants the lock.
-    assert!(is_free(&s, &looking, &name).await);
-    let (proxy, client) = through_by(machine.clock(), &s, &*server, patience).await;
+    assert!(s.is_free_for(&looking, &name).await);
+    let (proxy, client) = through(&s, &*server, machine.clock(), patience).await;
     proxy.hold_open_ones(Direction::ToServer);
     machine.sleeps(HOUR);
     server.step_clock(Step::Forward(HOUR - HOUR / 100));
     let ttl = s.long().min(client.info().max_ttl);
-    let lock = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
+    let lock = client.lock(name.as_str()).ttl(ttl).built();
     match lock.try_acquire().await {
         Err(error) => assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error:?}"),
         // It was sent once more on another connection, whose server has told the time.
@@ -341,13 +293,8 @@ async fn a_slower_clock_admits_no_late_attempt_when_idle(
     // Its second release, after the patience, has been sent too.
     let left = client.shutdown(patience * 2 + ms(300)).await;
     assert_in_time!(left == 0, "what it may have left was not released within {:?}", patience * 2);
-    let looking = s.lock(&looking, &name).build().expect("fine terms");
-    assert!(looking.inspect().answered().await.holder.is_none());
+    let looking = s.lock(&looking, &name).built();
+    assert!(holder_of(&looking).await.is_none());
     proxy.deliver_late(Direction::ToServer).await;
-    // Looks all the time: a grant that is undone at once is a grant, too.
-    let end = Instant::now() + s.ttl();
-    while Instant::now() < end {
-        let holder = looking.inspect().answered().await.holder;
-        assert!(holder.is_none(), "after its patience it took the lock: {holder:?}");
-    }
+    stays_unheld(&looking, s.ttl(), "after its patience it took the lock").await;
 }

@@ -9,7 +9,7 @@ use lock_core::{Client, ErrorKind, LossReason, Name};
 use crate::case::{Case, case};
 use crate::claims::{busy, granted};
 use crate::harness::{Count, Forget};
-use crate::setting::{Setting, ms};
+use crate::setting::{Contend, Setting, holder_of, ms};
 use crate::timing::{Answered, within};
 
 pub(crate) const CASES: &[Case] = &[
@@ -36,6 +36,14 @@ async fn renew(claim: &mut Box<dyn Claim>, ttl: Duration) -> Renewal {
 
 async fn release(claim: &mut Box<dyn Claim>) -> Release {
     claim.release().answered().await
+}
+
+/// Renews a lock that is held, and returns what is left of it, and how old that is.
+async fn renewed(claim: &mut Box<dyn Claim>, ttl: Duration) -> (Duration, Duration) {
+    match renew(claim, ttl).await {
+        Renewal::Held { valid_for, age } => (valid_for, age),
+        Renewal::Lost(cause) => panic!("it is held: {cause}"),
+    }
 }
 
 async fn info_is_consistent(s: Setting) {
@@ -67,8 +75,7 @@ async fn a_free_lock_is_granted_a_held_one_busy(s: Setting) {
     assert!(!seen.queued, "a claim that only looks takes no place in a queue");
     assert!(seen.free_in.is_none_or(|free_in| free_in <= valid_for), "{seen:?}");
     if let Some(shown) = seen.holder {
-        let lock = s.lock(&b, &name).build().expect("fine terms");
-        let holder = lock.inspect().answered().await.holder.expect("it is held");
+        let holder = holder_of(&s.lock(&b, &name).built()).await.expect("it is held");
         assert_eq!((shown.owner, shown.label, shown.token), (holder.owner, holder.label, holder.token));
     }
     release(&mut holder).await;
@@ -77,8 +84,7 @@ async fn a_free_lock_is_granted_a_held_one_busy(s: Setting) {
 }
 
 async fn a_lock_granted_again_has_its_token_and_rest(s: Setting) {
-    let (name, client) = (s.name(), s.client().await);
-    let ttl = s.ttl() * 20;
+    let (name, client, ttl) = (s.name(), s.client().await, s.ttl() * 20);
     let mut claim = s.claim(&client, &name, ttl, Queueing::No);
     let first = granted(&mut claim).await;
     for _ in 0..3 {
@@ -91,13 +97,12 @@ async fn a_lock_granted_again_has_its_token_and_rest(s: Setting) {
 
 async fn a_repeated_attempt_never_shortens(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
-    let mut claim = s.claim(&client, &name, s.ttl(), Queueing::No);
-    granted(&mut claim).await;
-    let renewed = Instant::now();
-    let Renewal::Held { valid_for, .. } = renew(&mut claim, s.ttl() * 20).await else { panic!("it is held") };
+    let mut claim = s.holding_claim(&client, &name, s.ttl()).await;
+    let asked = Instant::now();
+    let (valid_for, _) = renewed(&mut claim, s.ttl() * 20).await;
     assert!(valid_for > s.ttl() * 10 || s.info.lease == Lease::Session);
     let again = granted(&mut claim).await;
-    lasts(valid_for, renewed, again.valid_for);
+    lasts(valid_for, asked, again.valid_for);
     stays_held(&s, &name, s.ttl()).await;
     release(&mut claim).await;
 }
@@ -119,8 +124,7 @@ async fn stays_held(s: &Setting, name: &Name, short: Duration) {
 async fn a_look_that_finds_it_held_writes_nothing(s: Setting, admin: Arc<dyn Count>) {
     let (a, b) = (s.client().await, s.client().await);
     let name = s.name();
-    let mut holder = s.claim(&a, &name, s.ttl() * 50, Queueing::No);
-    granted(&mut holder).await;
+    let mut holder = s.holding_claim(&a, &name, s.ttl() * 50).await;
     let mut other = s.claim(&b, &name, s.ttl(), Queueing::No);
     busy(&mut other).await;
     // A server may write for reasons of its own, for example when it forgets what has expired, but not at every other
@@ -156,11 +160,8 @@ async fn the_rest_of_a_lease_tells_its_age(s: Setting) {
         // Not every renewal proves the whole session again.
         tokio::time::sleep(s.ttl() / 8).await;
         let asked = Instant::now();
-        let Renewal::Held { valid_for, age } = renew(&mut claim, ttl).await else { panic!("it is held") };
-        assert!(
-            valid_for + age + missing(asked) >= ttl,
-            "renewed: {valid_for:?} of a lease that is {age:?} old"
-        );
+        let (left, age) = renewed(&mut claim, ttl).await;
+        assert!(left + age + missing(asked) >= ttl, "renewed: {left:?} of a lease that is {age:?} old");
     }
     release(&mut claim).await;
 }
@@ -170,9 +171,7 @@ async fn renew_never_shortens(s: Setting) {
     let mut claim = s.claim(&client, &name, s.ttl() * 20, Queueing::No);
     let asked = Instant::now();
     let first = granted(&mut claim).await;
-    let Renewal::Held { valid_for, .. } = renew(&mut claim, s.info.min_ttl).await else {
-        panic!("it is held")
-    };
+    let (valid_for, _) = renewed(&mut claim, s.info.min_ttl).await;
     lasts(first.valid_for, asked, valid_for);
     stays_held(&s, &name, s.info.min_ttl).await;
     release(&mut claim).await;
@@ -180,8 +179,7 @@ async fn renew_never_shortens(s: Setting) {
 
 async fn renew_never_creates(s: Setting, admin: Arc<dyn Forget>) {
     let (name, client) = (s.name(), s.client().await);
-    let mut claim = s.claim(&client, &name, s.ttl() * 5, Queueing::No);
-    granted(&mut claim).await;
+    let mut claim = s.holding_claim(&client, &name, s.ttl() * 5).await;
     admin.forget(&name).await;
     let outcome = within("the loss is seen", s.ttl() * 10, async {
         loop {
@@ -200,11 +198,9 @@ async fn renew_never_creates(s: Setting, admin: Arc<dyn Forget>) {
 
 async fn renew_never_takes_over(s: Setting, admin: Arc<dyn Forget>) {
     let (name, a, b) = (s.name(), s.client().await, s.client().await);
-    let mut first = s.claim(&a, &name, s.ttl() * 5, Queueing::No);
-    granted(&mut first).await;
+    let mut first = s.holding_claim(&a, &name, s.ttl() * 5).await;
     admin.forget(&name).await;
-    let mut second = s.claim(&b, &name, s.ttl() * 20, Queueing::No);
-    granted(&mut second).await;
+    let mut second = s.holding_claim(&b, &name, s.ttl() * 20).await;
     within("the loss is seen", s.ttl() * 10, async {
         while !matches!(renew(&mut first, s.ttl()).await, Renewal::Lost(_)) {
             tokio::time::sleep(ms(10)).await;
@@ -233,11 +229,9 @@ async fn release_gives_up_once(s: Setting) {
 
 async fn release_never_touches_anothers(s: Setting, admin: Arc<dyn Forget>) {
     let (name, a, b) = (s.name(), s.client().await, s.client().await);
-    let mut first = s.claim(&a, &name, s.ttl() * 5, Queueing::No);
-    granted(&mut first).await;
+    let mut first = s.holding_claim(&a, &name, s.ttl() * 5).await;
     admin.forget(&name).await;
-    let mut second = s.claim(&b, &name, s.ttl() * 20, Queueing::No);
-    granted(&mut second).await;
+    let mut second = s.holding_claim(&b, &name, s.ttl() * 20).await;
     for _ in 0..3 {
         assert_eq!(release(&mut first).await, Release::NotHeld);
     }
@@ -249,8 +243,7 @@ async fn release_never_touches_anothers(s: Setting, admin: Arc<dyn Forget>) {
 
 async fn one_release_frees_what_two_attempts_took(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
-    let mut claim = s.claim(&client, &name, s.ttl() * 20, Queueing::No);
-    granted(&mut claim).await;
+    let mut claim = s.holding_claim(&client, &name, s.ttl() * 20).await;
     granted(&mut claim).await;
     release(&mut claim).await;
     assert!(s.is_free(&name).await, "a hold is not counted on the server");
@@ -267,18 +260,15 @@ async fn listen(waiter: &mut Box<dyn Claim>, client: &Client) -> Wakes {
     let listens = listens.answered().await;
     // What a client learns about its server later, it says only then.
     let wakes = client.info().wakes;
-    assert!(
-        listens || wakes == Wakes::Polled,
-        "the client says that its server pushes, but it refuses to listen"
-    );
+    let is_refused = "the client says that its server pushes, but it refuses to listen";
+    assert!(listens || wakes == Wakes::Polled, "{is_refused}");
     wakes
 }
 
 async fn a_release_resolves_changed_of_a_listening_claim(s: Setting) {
     for _ in 0..20 {
         let (name, a, b) = (s.name(), s.client().await, s.client().await);
-        let mut holder = s.claim(&a, &name, s.ttl() * 20, Queueing::No);
-        granted(&mut holder).await;
+        let mut holder = s.holding_claim(&a, &name, s.ttl() * 20).await;
         let mut waiter = s.claim(&b, &name, s.ttl(), Queueing::Queued);
         busy(&mut waiter).await;
         if listen(&mut waiter, &b).await == Wakes::Polled {
@@ -288,11 +278,9 @@ async fn a_release_resolves_changed_of_a_listening_claim(s: Setting) {
         busy(&mut waiter).await;
         release(&mut holder).await;
         within("the wake-up", ms(1000), async {
-            loop {
+            waiter.changed().await;
+            while !matches!(waiter.attempt().answered().await, Attempt::Granted(_)) {
                 waiter.changed().await;
-                if matches!(waiter.attempt().answered().await, Attempt::Granted(_)) {
-                    break;
-                }
             }
         })
         .await;
@@ -302,8 +290,7 @@ async fn a_release_resolves_changed_of_a_listening_claim(s: Setting) {
 
 async fn a_release_before_the_waiter_listens_is_seen(s: Setting) {
     let (name, a, b) = (s.name(), s.client().await, s.client().await);
-    let mut holder = s.claim(&a, &name, s.ttl() * 20, Queueing::No);
-    granted(&mut holder).await;
+    let mut holder = s.holding_claim(&a, &name, s.ttl() * 20).await;
     let mut waiter = s.claim(&b, &name, s.ttl(), Queueing::Queued);
     busy(&mut waiter).await;
     release(&mut holder).await;

@@ -8,7 +8,8 @@ use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use crate::case::{Case, case};
-use crate::setting::{Setting, is_full_run, joined, ms};
+use crate::runtime::on_a_thread;
+use crate::setting::{Contend, Setting, is_full_run, ms, waits};
 use crate::timing::{Answered, Returned, released, still_held};
 
 pub(crate) const CASES: &[Case] = &[
@@ -25,17 +26,15 @@ async fn a_held_lock_is_not_given_to_another(s: Setting) {
     for _ in 0..3 {
         s.is_kept(&guard, &name).await;
     }
-    still_held(&guard);
-    released(guard).await;
-    assert!(s.is_free(&name).await);
+    s.freed(guard).await;
 }
 
 async fn two_tasks_of_one_client_exclude_each_other(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
     let guard = s.hold_long_by(&client, &name).await;
-    let lock = s.lock(&client, &name).build().expect("fine terms");
+    let lock = s.lock(&client, &name).built();
     assert!(lock.try_acquire().answered().await.is_none(), "the client is not the owner");
-    let waiter = tokio::spawn(async move { lock.acquire().await });
+    let waiter = waits(lock);
     tokio::time::sleep(ms(30)).await;
     assert!(!waiter.is_finished());
     drop(guard);
@@ -43,14 +42,12 @@ async fn two_tasks_of_one_client_exclude_each_other(s: Setting) {
 }
 
 async fn a_guard_can_move_between_threads(s: Setting) {
-    let name = s.name();
-    let guard = s.hold(&name).await;
-    let guard = std::thread::spawn(move || {
+    let guard = s.hold(&s.name()).await;
+    let guard = on_a_thread(move || {
         still_held(&guard);
         guard
     });
-    let guard = tokio::task::spawn_blocking(move || joined(guard)).await.returned();
-    released(guard).await;
+    released(guard.await).await;
 }
 
 /// On a slow server there are fewer rounds, but at least these.
@@ -76,7 +73,7 @@ async fn one_winner_of_many_in_the_same_moment(s: Setting) {
         let start = Arc::new(Barrier::new(crowd));
         let mut contenders = JoinSet::new();
         for n in 0..crowd {
-            let lock = client[n % 3].lock(name.as_str()).ttl(s.ttl() * 20).build().expect("fine terms");
+            let lock = client[n % 3].lock(name.as_str()).ttl(s.ttl() * 20).built();
             let start = start.clone();
             contenders.spawn(async move {
                 start.wait().await;
@@ -101,7 +98,7 @@ async fn an_unprotected_counter_survives_a_storm(s: Setting) {
     for _ in 0..4 {
         let client = s.client().await;
         for _ in 0..4 {
-            let lock = client.lock(name.as_str()).ttl(s.ttl() * 20).build().expect("fine terms");
+            let lock = client.lock(name.as_str()).ttl(s.ttl() * 20).built();
             let (counter, inside, last_token) = (counter.clone(), inside.clone(), last_token.clone());
             tasks.spawn(async move {
                 for _ in 0..TURNS {
@@ -120,8 +117,6 @@ async fn an_unprotected_counter_survives_a_storm(s: Setting) {
             });
         }
     }
-    while let Some(outcome) = tasks.join_next().await {
-        outcome.returned();
-    }
+    tasks.join_all().await;
     assert_eq!(counter.load(Ordering::SeqCst), 16 * TURNS);
 }

@@ -1,16 +1,17 @@
 //! Trouble with a server is reported as what it is, and survived where that is possible.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lock_core::{Ending, ErrorKind, Lock, Name, Options};
+use lock_core::{Ending, ErrorKind, Guard, Lock, Options, Result};
 
 use super::fencing::outlives_the_data;
 use crate::bounds;
 use crate::case::{Case, case};
 use crate::harness::{Data, Durable, Interrupt, OwnServers, ThroughProxy};
 use crate::proxy::Proxy;
-use crate::setting::{Setting, lost_in_time, ms, renewed};
+use crate::setting::{Contend, Setting, granted_within, lost_in_time, ms, opened, renewed};
 use crate::timing::{Answered, Returned, assert_in_time, comes_true, released, still_held, void, within};
 
 pub(crate) const CASES: &[Case] = &[
@@ -36,50 +37,49 @@ pub(crate) const CASES: &[Case] = &[
 ];
 
 async fn a_dead_server_is_an_error_and_no_contention(s: Setting, servers: Arc<dyn OwnServers>) {
-    let name = s.name();
-    let mut server = servers.start().await;
-    let client = server.open(Options::default()).answered().await;
+    let (name, mut server) = (s.name(), servers.start().await);
+    let client = opened(&*server).await;
     released(s.hold_by(&client, &name).await).await;
     server.kill();
-    let lock = client.lock(name.as_str()).ttl(s.ttl()).wait(ms(300)).build().expect("fine terms");
-    let looked = lock.try_acquire().await.map(drop).expect_err("the server is dead");
-    assert!(matches!(looked.kind(), ErrorKind::Unavailable { .. }), "{looked:?}");
+    let lock = s.lock(&client, &name).wait(ms(300)).built();
+    is_unavailable(lock.try_acquire().await);
     let started = Instant::now();
-    let waited = within("its wait is over", bounds::EVENTUALLY, lock.acquire()).await;
-    let waited = waited.map(drop).expect_err("the server is dead");
-    assert!(matches!(waited.kind(), ErrorKind::Unavailable { .. }), "{waited:?}");
+    is_unavailable(within("its wait is over", bounds::EVENTUALLY, lock.acquire()).await);
     assert!(started.elapsed() >= ms(300), "{:?}", started.elapsed());
     assert!(lock.inspect().await.is_err());
     server.start(Data::Lost);
     let wait = server.recovers_in() + Duration::from_secs(5);
-    let lock = client.lock(name.as_str()).ttl(s.ttl()).wait(wait).build().expect("fine terms");
+    let lock = s.lock(&client, &name).wait(wait).built();
     released(lock.acquire().await.expect("it is back")).await;
+}
+
+/// Checks the outcome of a call that no server answers.
+fn is_unavailable<T: Debug>(outcome: Result<T>) {
+    let error = outcome.expect_err("no server answers");
+    assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error:?}");
 }
 
 async fn a_silent_server_is_an_error_in_time(s: Setting, servers: Arc<dyn OwnServers>) {
     let (name, wait) = (s.name(), ms(200));
     let mut server = servers.start().await;
-    let client = server.open(Options::default()).answered().await;
-    let other = server.open(Options::default()).answered().await;
+    let (client, other) = (opened(&*server).await, opened(&*server).await);
     server.pause();
     // Its attempt may be granted long after that.
     let ttl = Duration::from_secs(25).min(client.info().max_ttl);
-    let lock = client.lock(name.as_str()).ttl(ttl).wait(wait).build().expect("fine terms");
+    let lock = client.lock(name.as_str()).ttl(ttl).wait(wait).built();
     let started = Instant::now();
-    let waited = lock.acquire().await.map(drop).expect_err("the server does not answer");
-    assert!(matches!(waited.kind(), ErrorKind::Unavailable { .. }), "{waited:?}");
+    is_unavailable(lock.acquire().await);
     // The caller does not have to wait until the request is given up.
     let longest = bounds::patience(ttl) / 2;
     assert_in_time!(started.elapsed() < longest, "{:?} for a wait of {wait:?}", started.elapsed());
-    let lock = s.lock(&client, &s.name()).build().expect("fine terms");
+    let lock = s.lock(&client, &s.name()).built();
     let started = Instant::now();
-    let looked = lock.try_acquire().await.map(drop).expect_err("the server does not answer");
-    assert!(matches!(looked.kind(), ErrorKind::Unavailable { .. }), "{looked:?}");
+    is_unavailable(lock.try_acquire().await);
     assert_in_time!(started.elapsed() < bounds::patience(s.ttl()), "{:?}", started.elapsed());
     server.resume();
     // Whatever those attempts do now is undone.
     for name in [&name, lock.name()] {
-        let lock = s.lock(&other, name).build().expect("fine terms");
+        let lock = s.lock(&other, name).built();
         released(within("nothing was left behind", ms(1000), lock.acquire()).answered().await).await;
     }
 }
@@ -88,10 +88,9 @@ async fn a_silent_server_is_an_error_in_time(s: Setting, servers: Arc<dyn OwnSer
 async fn a_server_stalled_beyond_the_lease_harms_no_client(s: Setting, servers: Arc<dyn OwnServers>) {
     let (name, free) = (s.name(), s.name());
     let mut server = servers.start().await;
-    let holder = server.open(Options::default()).answered().await;
-    let guard = Arc::new(s.hold_by(&holder, &name).await);
-    let other = server.open(Options::default()).answered().await;
-    let (lock, held) = (s.lock(&other, &name).build().expect("fine terms"), guard.clone());
+    let guard = Arc::new(s.hold_on(&*server, &name).await);
+    let other = opened(&*server).await;
+    let (lock, held) = (s.lock(&other, &name).built(), guard.clone());
     let waiter = tokio::spawn(async move {
         let next = lock.acquire().await.expect("a server that stands still is no reason to give up");
         assert!(!held.is_held() && next.token() > held.token(), "two at a time");
@@ -100,7 +99,7 @@ async fn a_server_stalled_beyond_the_lease_harms_no_client(s: Setting, servers: 
     tokio::time::sleep(s.ttl() / 2).await;
     server.pause();
     still_held(&guard);
-    let asked = s.lock(&other, &free).wait(s.ttl() * 10).build().expect("fine terms");
+    let asked = s.lock(&other, &free).wait(s.ttl() * 10).built();
     let asked = tokio::spawn(async move { asked.acquire().await.and_then(|guard| guard.check()) });
     lost_in_time(&guard, &s.info, s.ttl()).await;
     tokio::time::sleep(s.ttl() / 2).await;
@@ -115,20 +114,17 @@ async fn a_server_stalled_beyond_the_lease_harms_no_client(s: Setting, servers: 
 /// For a third of a lease, as when another program keeps the whole server busy.
 async fn a_server_that_stalls_a_moment_costs_no_lock(s: Setting, servers: Arc<dyn OwnServers>) {
     let mut server = servers.start().await;
-    let client = server.open(Options::default()).answered().await;
+    let client = opened(&*server).await;
     let ttl = (s.ttl() * 4).min(client.info().max_ttl);
-    let lock = |name: &Name| client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
-    let (held, given_up) =
-        (lock(&s.name()).acquire().answered().await, lock(&s.name()).acquire().answered().await);
-    let free = lock(&s.name());
+    let lock = || s.lock(&client, &s.name()).ttl(ttl);
+    let (held, given_up) = (lock().held().await, lock().held().await);
     renewed(&held, ttl).await;
     server.pause();
-    let waiter = tokio::spawn(async move { free.acquire().await });
+    let waiter = lock().waits();
     let release = tokio::spawn(given_up.release());
     tokio::time::sleep(ttl / 3).await;
     server.resume();
-    let got = within("what waited is granted", ttl * 2, waiter).await.returned();
-    released(got.expect("the server stands still no longer")).await;
+    released(granted_within("what waited is granted", ttl * 2, waiter).await).await;
     within("the release has got through", ttl * 2, release).await.returned();
     tokio::time::sleep(ttl).await;
     released(held).await;
@@ -141,19 +137,23 @@ async fn cut_connections_and_flushed_caches_are_not_noticed(
 ) {
     let (name, proxy) = (s.name(), net.proxy().await);
     let client = net.client(&proxy, Options::default()).await;
-    let lock = client.lock(name.as_str()).ttl(Duration::from_secs(3)).build().expect("fine terms");
+    let lock = client.lock(name.as_str()).ttl(Duration::from_secs(3)).built();
+    let acquired =
+        async || within("acquire", ms(3000), lock.acquire()).await.expect("a new connection is made");
+    let is_released = async |guard: Guard| {
+        assert_eq!(within("release", ms(3000), guard.release()).await, Ending::Released);
+    };
     for _ in 0..10 {
-        let guard = within("acquire", ms(3000), lock.acquire()).await.expect("a new connection is made");
+        let guard = acquired().await;
         admin.interrupt().await;
         still_held(&guard);
         guard.renew(Duration::from_secs(3)).await.ok(); // may be cut off: then the client repeats it
         admin.interrupt().await;
-        assert_eq!(within("release", ms(3000), guard.release()).await, Ending::Released);
+        is_released(guard).await;
         interrupt(&*admin, &proxy, &lock).await;
     }
     // If the cut affects the next request, it must not be a request of the next case.
-    let guard = within("acquire", ms(3000), lock.acquire()).await.expect("a new connection is made");
-    assert_eq!(within("release", ms(3000), guard.release()).await, Ending::Released);
+    is_released(acquired().await).await;
 }
 
 /// Cuts the connections of an idle client. If none was cut, the case has shown nothing.
@@ -178,16 +178,12 @@ async fn waiters_and_holders_survive_restarts_with_data(
     servers: Arc<dyn OwnServers>,
     _: Durable,
 ) {
-    let name = s.name();
-    let mut server = servers.start().await;
-    let holder = server.open(Options::default()).answered().await;
+    let (name, mut server) = (s.name(), servers.start().await);
+    let holder = opened(&*server).await;
     // A database on a busy disk takes seconds to start again.
     let ttl = Duration::from_secs(12).min(holder.info().max_ttl);
-    let lock = holder.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
-    let guard = lock.acquire().answered().await;
-    let other = server.open(Options::default()).answered().await;
-    let lock = other.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
-    let waiter = tokio::spawn(async move { lock.acquire().await });
+    let guard = s.lock(&holder, &name).ttl(ttl).held().await;
+    let waiter = s.lock_on(&*server, &name).await.ttl(ttl).waits();
     for _ in 0..5 {
         tokio::time::sleep(ms(100)).await;
         let killed = Instant::now();
@@ -201,27 +197,20 @@ async fn waiters_and_holders_survive_restarts_with_data(
     }
     within("release", ms(4500), released(guard)).await;
     // The wake-up may be lost in an outage. Then the next safety poll finds the lock free.
-    let guard =
-        within("the waiter has it", server.recovers_in() + Duration::from_secs(7), waiter).await.returned();
-    drop(guard.expect("a restart is no reason to give up"));
+    drop(granted_within("the waiter has it", server.recovers_in() + Duration::from_secs(7), waiter).await);
 }
 
 async fn waiters_survive_restarts_without_data(s: Setting, servers: Arc<dyn OwnServers>) {
-    let name = s.name();
-    let mut server = servers.start().await;
-    let holder = server.open(Options::default()).answered().await;
-    let guard = s.hold_by(&holder, &name).await;
-    let other = server.open(Options::default()).answered().await;
-    let lock = s.lock(&other, &name).build().expect("fine terms");
-    let waiter = tokio::spawn(async move { lock.acquire().await });
+    let (name, mut server) = (s.name(), servers.start().await);
+    let guard = s.hold_on(&*server, &name).await;
+    let waiter = s.lock_on(&*server, &name).await.waits();
     tokio::time::sleep(ms(100)).await;
     server.kill();
     // Long enough for the holder to know of the loss: a server that forgets gives the lock to the next client that
     // asks.
     lost_in_time(&guard, &s.info, s.ttl()).await;
     server.start(Data::Lost);
-    let next =
-        within("the waiter has it", server.recovers_in() + Duration::from_secs(7), waiter).await.returned();
-    let next = next.expect("a restart is no reason to give up");
+    let limit = server.recovers_in() + Duration::from_secs(7);
+    let next = granted_within("the waiter has it", limit, waiter).await;
     assert!(next.token() > guard.token() || !outlives_the_data(&s));
 }

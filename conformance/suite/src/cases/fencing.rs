@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use lock_core::driver::Fencing;
-use lock_core::{Fence, FencingToken, Options};
+use lock_core::{Fence, FencingToken};
 
 use crate::bounds;
 use crate::case::{Case, case};
 use crate::harness::{Data, Durable, Forget, OwnServer, OwnServers};
-use crate::setting::{Setting, lost_eventually, ms};
-use crate::timing::{Answered, released, until, within};
+use crate::setting::{Contend, Setting, lost_eventually, ms, opened};
+use crate::timing::{released, until, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(tokens_rise_over_all_holders, promise = "tokens-rise", classes = [B13]),
@@ -54,11 +54,10 @@ async fn tokens_rise_over_all_holders(s: Setting) {
 
 async fn tokens_rise_after_expiry(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
-    let lock = s.lock(&client, &name).fixed_lease().build().expect("fine terms");
-    let guard = lock.acquire().answered().await;
+    let guard = s.lock(&client, &name).fixed_lease().held().await;
     let first = guard.token();
     lost_eventually(&guard).await;
-    let next = client.lock(name.as_str()).ttl(s.ttl()).wait(s.ttl() * 20).build().expect("fine terms");
+    let next = s.lock(&client, &name).wait(s.ttl() * 20).built();
     let guard = next.acquire().await.expect("free one ttl later");
     assert!(guard.token() > first);
 }
@@ -85,12 +84,11 @@ async fn tokens_rise_after_the_data_was_lost(s: Setting, servers: Arc<dyn OwnSer
 }
 
 async fn tokens_rise_over(s: Setting, servers: &dyn OwnServers, data: Data) {
-    let name = s.name();
-    let mut server = servers.start().await;
+    let (name, mut server) = (s.name(), servers.start().await);
     let mut last = None;
     for _ in 0..3 {
         // Many grants in a row drive the token ahead of a clock that only counts milliseconds.
-        let client = server.open(Options::default()).answered().await;
+        let client = opened(&*server).await;
         for _ in 0..20 {
             let guard = s.hold_by(&client, &name).await;
             assert!(last < Some(guard.token()), "{last:?}, then {:?}", guard.token());
@@ -105,8 +103,7 @@ async fn tokens_rise_over(s: Setting, servers: &dyn OwnServers, data: Data) {
 
 /// Waits until the server grants locks again.
 async fn recovered(s: &Setting, server: &dyn OwnServer) {
-    let client = server.open(Options::default()).answered().await;
-    let lock = s.lock(&client, &s.name()).build().expect("fine terms");
+    let lock = s.lock_on(server, &s.name()).await.built();
     let guard = within("it grants again", server.recovers_in() + ms(3000), lock.acquire()).await;
     released(guard.expect("the server is up")).await;
 }

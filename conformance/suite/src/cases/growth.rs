@@ -12,7 +12,7 @@ use super::names::pass_through;
 use crate::bounds;
 use crate::case::{Case, case};
 use crate::harness::{Age, Count, Residue};
-use crate::setting::{Setting, ms};
+use crate::setting::{Contend, Setting, ms};
 use crate::timing::{assert_in_time, released, still_held, until};
 
 pub(crate) const CASES: &[Case] = &[
@@ -47,7 +47,7 @@ async fn names_that_are_used_once_leave_their_tokens_only(
     until("no task is left", bounds::EVENTUALLY, || async { self::tasks() <= tasks }).await;
 
     records.age(OLD).await;
-    let lock = s.lock(&client, &s.name()).build().expect("fine terms");
+    let lock = s.lock(&client, &s.name()).built();
     for _ in 0..names / ROUND {
         for _ in 0..ROUND {
             released(lock.acquire().await.expect("no other client has it")).await;
@@ -65,7 +65,7 @@ async fn names_that_are_used_once_leave_their_tokens_only(
 async fn waits_in_vain(s: &Setting, client: &Client) {
     let name = s.name();
     let guard = s.hold(&name).await;
-    let waiter = s.lock(client, &name).wait(ms(200)).build().expect("fine terms");
+    let waiter = s.lock(client, &name).wait(ms(200)).built();
     assert_eq!(waiter.acquire().await.expect_err("it is held").kind(), ErrorKind::Timeout);
     released(guard).await;
 }
@@ -102,7 +102,7 @@ async fn hold(s: &Setting, client: &Client, locks: usize) -> Vec<Guard> {
     let mut held = Vec::new();
     while held.len() < locks {
         let some: JoinSet<_> = (held.len()..locks.min(held.len() + AT_ONCE))
-            .map(|_| s.lock(client, &s.name()).ttl(long(s)).build().expect("fine terms"))
+            .map(|_| s.lock(client, &s.name()).ttl(long(s)).built())
             .map(async |lock| lock.acquire().await.expect("no other client has it"))
             .collect();
         held.extend(some.join_all().await);

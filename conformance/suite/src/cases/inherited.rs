@@ -9,7 +9,8 @@ use lock_core::Name;
 use crate::case::{Case, case};
 use crate::harness::{Processes, ThroughProxy};
 use crate::part::{BUSY_FORKS, Order, Part, PartProcess};
-use crate::setting::{Setting, ms};
+use crate::runtime::on_a_thread;
+use crate::setting::{Contend, Setting, ms};
 use crate::timing::{Returned, assert_in_time, released};
 
 pub(crate) const CASES: &[Case] = &[
@@ -32,10 +33,8 @@ pub(crate) const CASES: &[Case] = &[
 /// Returns the sockets of a program that this process starts now.
 async fn sockets_of_a_child() -> BTreeSet<String> {
     let list = "for fd in /proc/$$/fd/*; do readlink $fd; done; true";
-    let listed =
-        tokio::task::spawn_blocking(move || std::process::Command::new("sh").args(["-c", list]).output());
-    let listed = listed.await.returned().expect("there is a shell");
-    let links = String::from_utf8(listed.stdout).expect("plain");
+    let listed = on_a_thread(move || std::process::Command::new("sh").args(["-c", list]).output()).await;
+    let links = String::from_utf8(listed.expect("there is a shell").stdout).expect("plain");
     assert!(links.contains('/') || links.contains(':'), "no files at all: {links:?}");
     links.lines().filter(|link| link.starts_with("socket:")).map(str::to_owned).collect()
 }
@@ -53,9 +52,7 @@ async fn a_program_that_is_started_has_no_connection(s: Setting, _: Arc<dyn Thro
     let (name, waited) = (s.name(), s.name());
     let guard = s.hold(&name).await;
     let other = s.hold(&waited).await;
-    let client = s.client().await;
-    let lock = s.lock(&client, &waited).build().expect("fine terms");
-    let waiter = tokio::spawn(async move { lock.acquire().await });
+    let waiter = s.lock_elsewhere(&waited).await.waits();
     tokio::time::sleep(ms(50)).await;
     let connections = sockets_here().difference(&here).count();
     assert!(connections >= 3, "{connections} connections of three clients");
@@ -68,8 +65,7 @@ async fn a_program_that_is_started_has_no_connection(s: Setting, _: Arc<dyn Thro
 
 /// Starts a process that holds the lock and forks.
 async fn forking(s: &Setting, processes: &dyn Processes, name: &Name, part: Part) -> PartProcess {
-    let order = Order { part, name: name.to_string(), ttl: s.ttl() * 2 };
-    let mut process = order.start(processes).expect("this program starts once more");
+    let mut process = Order { part, name: name.to_string(), ttl: s.ttl() * 2 }.start(processes);
     process.holds().await;
     process
 }

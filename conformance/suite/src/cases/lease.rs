@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::bounds;
 use crate::case::{Case, case};
-use crate::setting::{Setting, lost_at_its_end, lost_eventually, ms};
+use crate::setting::{Contend, Setting, lost_at_its_end, lost_eventually, ms};
 use crate::timing::{
     Answered, Returned, assert_lost_for, panic_on_purpose, released, still_held, too_late, until, within,
 };
@@ -80,15 +80,9 @@ pub(crate) const CASES: &[Case] = &[
 async fn a_live_holder_keeps_it(s: Setting) {
     let name = s.name();
     let guard = s.hold(&name).await;
-    let end = Instant::now() + s.ttl() * 4;
-    while Instant::now() < end {
-        still_held(&guard);
-        s.is_kept(&guard, &name).await;
-        tokio::time::sleep(s.ttl() / 8).await;
-    }
-    released(guard).await;
+    s.stays_held(&guard, s.ttl() * 4, s.ttl() / 8).await;
+    s.freed(guard).await;
     // Nothing renews what was released.
-    assert!(s.is_free(&name).await);
     tokio::time::sleep(s.ttl()).await;
     assert!(s.is_free(&name).await);
 }
@@ -108,8 +102,7 @@ async fn it_is_renewed_every_third_of_its_ttl(s: Setting) {
         }
     });
     let (client, ttl) = (s.client_with(options).await, ttl_of_renewals(&s));
-    let lock = client.lock(s.name().as_str()).ttl(ttl).build().expect("fine terms");
-    let guard = lock.acquire().answered().await;
+    let guard = client.lock(s.name().as_str()).ttl(ttl).held().await;
     for _ in 0..2 {
         within("its next renewal", bounds::EVENTUALLY, told.recv()).await.expect("the client lives");
         still_held(&guard);
@@ -119,9 +112,8 @@ async fn it_is_renewed_every_third_of_its_ttl(s: Setting) {
 
 async fn a_fixed_lease_ends_at_its_time(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
-    let lock = s.lock(&client, &name).fixed_lease().build().expect("fine terms");
     let asked = Instant::now();
-    let guard = lock.acquire().answered().await;
+    let guard = s.lock(&client, &name).fixed_lease().held().await;
     assert_eq!(lost_at_its_end(&guard).await, LossReason::Expired);
     assert!(asked.elapsed() >= s.ttl() * 3 / 4, "it lasted {:?} of {:?}", asked.elapsed(), s.ttl());
     assert!(!guard.is_held() && guard.valid_for().is_zero());
@@ -130,8 +122,7 @@ async fn a_fixed_lease_ends_at_its_time(s: Setting) {
 
 async fn a_fixed_lease_is_renewed_by_hand(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
-    let lock = s.lock(&client, &name).fixed_lease().build().expect("fine terms");
-    let guard = lock.acquire().answered().await;
+    let guard = s.lock(&client, &name).fixed_lease().held().await;
     // For longer than a lease lasts.
     for _ in 0..3 {
         tokio::time::sleep(s.ttl() / 2).await;
@@ -164,13 +155,12 @@ async fn another_client_releases_a_lock_that_was_left(s: Setting) {
         tokio::time::sleep(s.ttl() / 4).await;
     }
     // As another process does that was told the bytes.
-    let lock = s.lock(&other, &name).ttl(s.long()).build().expect("fine terms");
+    let lock = s.lock(&other, &name).ttl(s.long()).built();
     let holder = OwnerBytes::new(left.as_bytes());
     assert_eq!(lock.revoke(&holder, When::Now).answered().await, Revoked::Free);
     let next = lock.try_acquire().answered().await.expect("it is free");
     // It was released, and is the next holder's.
     assert_eq!(lock.revoke(&holder, When::Now).answered().await, Revoked::NotHeld);
-    still_held(&next);
     released(next).await;
 }
 
@@ -178,9 +168,8 @@ async fn another_client_releases_a_lock_that_was_left(s: Setting) {
 async fn max_hold_ends_it_whatever_is_renewed(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
     let most = s.ttl() * 2;
-    let lock = s.lock(&client, &name).max_hold(most).build().expect("fine terms");
     let asked = Instant::now();
-    let guard = lock.acquire().answered().await;
+    let guard = s.lock(&client, &name).max_hold(most).held().await;
     assert_lost_for(within("its end", most + bounds::EVENTUALLY, guard.lost()).await, LossReason::MaxHold);
     let held = asked.elapsed();
     assert!(held > s.ttl(), "{held:?}");
@@ -204,9 +193,8 @@ async fn is_kept_for_min_hold(s: &Setting, by_drop: bool) {
     });
     let (name, client) = (s.name(), s.client_with(options).await);
     let least = s.ttl() * 4 / 3;
-    let lock = s.lock(&client, &name).min_hold(least).build().expect("fine terms");
     let started = Instant::now();
-    let guard = lock.acquire().answered().await;
+    let guard = s.lock(&client, &name).min_hold(least).held().await;
     let released = if by_drop {
         drop(guard);
         None
@@ -245,8 +233,7 @@ async fn ended_too_soon(mut lost: watch::Receiver<Option<LossReason>>, after: Du
 async fn validity_counts_from_before_the_attempt(s: Setting) {
     for _ in 0..2 {
         let (name, client) = (s.name(), s.client().await);
-        let lock = s.lock(&client, &name).fixed_lease().build().expect("fine terms");
-        let guard = lock.acquire().answered().await;
+        let guard = s.lock(&client, &name).fixed_lease().held().await;
         let (granted, left) = (Instant::now(), guard.valid_for());
         let most = s.ttl().mul_f64(0.99) - ms(2);
         assert!(left <= most, "{left:?} of {:?}", s.ttl());
@@ -261,7 +248,7 @@ async fn validity_counts_from_before_the_attempt(s: Setting) {
 
 async fn run_acquires_protects_and_releases(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
-    let lock = s.lock(&client, &name).ttl(s.long()).build().expect("fine terms");
+    let lock = s.lock(&client, &name).ttl(s.long()).built();
     // In a task: the future of `run` has to be `Send`.
     let (there, here) = (lock.clone(), s.clone());
     let task = tokio::spawn(async move {
@@ -280,24 +267,20 @@ async fn run_acquires_protects_and_releases(s: Setting) {
     let guard = s.hold_long(&name).await;
     assert!(lock.try_run(async |_| panic!("not run")).await.expect("contention is no error").is_none());
     released(guard).await;
-    let (there, failed) = (
-        lock.clone(),
-        tokio::spawn(async move { lock.run(async |_| panic_on_purpose("in the work")).await.map(|()| 0) }),
-    );
-    assert!(failed.await.is_err());
-    let free = || async { there.try_run(async |_| ()).answered().await.is_some() };
+    let there = lock.clone();
+    let failed = async move { there.run(async |_| panic_on_purpose("in the work")).await.map(|()| 0) };
+    assert!(tokio::spawn(failed).await.is_err());
+    let free = || async { lock.try_run(async |_| ()).answered().await.is_some() };
     until("a panic releases", bounds::before_the_end(s.long()), free).await;
 }
 
 async fn an_observer_that_panics_costs_no_lock(s: Setting) {
     let options = Options::default().observer(|_| panic_on_purpose("in the observer"));
     let (name, client) = (s.name(), s.client_with(options).await);
-    let lock = s.lock(&client, &name).build().expect("fine terms");
-    let guard = lock.acquire().answered().await;
+    let guard = s.lock(&client, &name).held().await;
     // For longer than a lease lasts that is not renewed.
     tokio::time::sleep(s.ttl() * 4 / 3).await;
     still_held(&guard);
     s.is_kept(&guard, &name).await;
-    released(guard).await;
-    assert!(s.is_free(&name).await);
+    s.freed(guard).await;
 }

@@ -3,15 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lock_core::Options;
-
 use super::processes::{Lease, TTL, dies_while_another_waits, holding, is_not_renewed};
 use crate::bounds;
 use crate::case::{Case, case};
 use crate::harness::{Data, Durable, LockProgram, OwnServers, Processes};
 use crate::part::{Order, Part, PartProcess};
-use crate::setting::{Setting, ms};
-use crate::timing::{Answered, Returned, assert_in_time, released, within};
+use crate::setting::{Contend, Setting, granted_within, ms, waits};
+use crate::timing::{Answered, assert_in_time, released};
 
 pub(crate) const CASES: &[Case] = &[
     case!(a_killed_holder_frees_it_though_the_server_restarts, promise = "takeover-after-restart, server-and-holder-killed", classes = [B5, B31]; load Medium),
@@ -27,12 +25,10 @@ async fn a_killed_holder_frees_it_though_the_server_restarts(
     program: Arc<dyn LockProgram>,
     _: Durable,
 ) {
-    let name = s.name();
-    let mut server = servers.start().await;
+    let (name, mut server) = (s.name(), servers.start().await);
     let url = server.url().expect("its harness can run the program");
     let holder = holding(&*program, &url, &name, None).await;
-    let client = server.open(Options::default()).answered().await;
-    let lock = client.lock(name.as_str()).ttl(TTL).build().expect("fine terms");
+    let lock = s.lock_on(&*server, &name).await.ttl(TTL).built();
     if lock.try_acquire().answered().await.is_some() {
         is_not_renewed(holder).await;
     }
@@ -45,13 +41,10 @@ async fn a_killed_holder_frees_it_though_the_server_restarts(
     tokio::time::sleep(ms(200)).await;
     server.start(Data::Kept);
     let down = died.elapsed();
-    let (granted, guard) = within("the lease ends", LONG, waiter).await.returned().expect("it waits");
-    let (took, bound) =
-        (granted - killed, bounds::after_a_death_and_a_restart(&s.info, TTL, down) + server.recovers_in());
-    assert_in_time!(
-        took <= bound,
-        "{took:?}, of which {down:?} without a server: no more than {bound:?} is promised"
-    );
+    let (granted, guard) = granted_within("the lease ends", LONG, waiter).await;
+    let took = granted - killed;
+    let bound = bounds::after_a_death_and_a_restart(&s.info, TTL, down) + server.recovers_in();
+    assert_in_time!(took <= bound, "{took:?}, {down:?} without a server: no more than {bound:?} is promised");
     lease.is_over(&guard, granted, took);
 }
 
@@ -65,13 +58,11 @@ async fn a_killed_holder_elsewhere_in_time_zones_frees_it(s: Setting, program: A
 /// Of the waiters in front, two are killed, one is stopped, and one has given up. The last one gets the lock.
 async fn dead_and_stopped_waiters_block_no_other_waiter(s: Setting, processes: Arc<dyn Processes>) {
     let (name, client, last) = (s.name(), s.client().await, s.client().await);
-    let guard = client.lock(name.as_str()).ttl(LONG).build().expect("fine terms");
-    let guard = guard.acquire().await.expect("no other client has it");
+    let guard = client.lock(name.as_str()).ttl(LONG).held().await;
     let killed = [waiting(&*processes, &name).await, waiting(&*processes, &name).await];
     let mut stopped = waiting(&*processes, &name).await;
-    let lock = last.lock(name.as_str()).ttl(TTL).build().expect("fine terms");
-    let given_up = lock.clone();
-    let given_up = tokio::spawn(async move { given_up.acquire().await.map(drop) });
+    let lock = last.lock(name.as_str()).ttl(TTL).built();
+    let given_up = waits(lock.clone());
     // They have looked and found it held. Whether they listen by now makes no difference to the last waiter.
     tokio::time::sleep(ms(100)).await;
     for part in &killed {
@@ -79,11 +70,11 @@ async fn dead_and_stopped_waiters_block_no_other_waiter(s: Setting, processes: A
     }
     stopped.process().pause().expect("it waits");
     given_up.abort();
-    let survivor = tokio::spawn(async move { lock.acquire().await });
+    let survivor = waits(lock);
     tokio::time::sleep(ms(100)).await;
     let freed = Instant::now();
     released(guard).await;
-    let next = within("the last waiter has it", LONG, survivor).await.returned().expect("the server is up");
+    let next = granted_within("the last waiter has it", LONG, survivor).await;
     // The stopped waiter may have been granted the lock before it could be told.
     let (took, bound) = (freed.elapsed(), bounds::after_a_death(&s.info, TTL));
     assert_in_time!(took <= bound, "{took:?} after the release: no more than {bound:?} is promised");
@@ -95,8 +86,7 @@ async fn dead_and_stopped_waiters_block_no_other_waiter(s: Setting, processes: A
 
 /// Starts a process that has found the lock held, and waits.
 async fn waiting(processes: &dyn Processes, name: &lock_core::Name) -> PartProcess {
-    let order = Order { part: Part::Waits, name: name.to_string(), ttl: TTL };
-    let mut part = order.start(processes).expect("this program starts once more");
+    let mut part = Order { part: Part::Waits, name: name.to_string(), ttl: TTL }.start(processes);
     assert_eq!(part.says().await, "waits");
     part
 }

@@ -7,7 +7,7 @@ use lock_core::{Client, DEFAULT_TTL, ErrorKind, Guard, LockBuilder, MAX_NAME, Na
 use tokio::task::JoinSet;
 
 use crate::case::{Case, case};
-use crate::setting::{Setting, is_full_run, lost_eventually, ms};
+use crate::setting::{Contend, Setting, holder_of, is_full_run, lost_eventually, ms};
 use crate::timing::{Answered, released, still_held, until};
 
 pub(crate) const CASES: &[Case] = &[
@@ -69,12 +69,11 @@ async fn distinct_names_are_all_held_at_once(s: Setting) {
     let names = difficult_names();
     for name in &names {
         // Every run uses these same names. A run that failed a moment ago may have left them held.
-        let lock = b.lock(name).build().expect("a fine name");
-        let free = || async { lock.inspect().answered().await.holder.is_none() };
-        until("no earlier run holds it", ttl + ms(5000), free).await;
+        let lock = b.lock(name).built();
+        until("no earlier run holds it", ttl + ms(5000), || async { holder_of(&lock).await.is_none() }).await;
     }
     for name in &names {
-        let lock = a.lock(name).ttl(ttl).build().expect("a fine name");
+        let lock = a.lock(name).ttl(ttl).built();
         acquiring.spawn(async move { (lock.name().clone(), lock.try_acquire().answered().await) });
     }
     let mut guards = Vec::new();
@@ -82,11 +81,8 @@ async fn distinct_names_are_all_held_at_once(s: Setting) {
         guards.push(guard.unwrap_or_else(|| panic!("{name:?} is taken for another name")));
     }
     for name in &names {
-        let lock = b.lock(name).ttl(ttl).build().expect("a fine name");
-        assert!(
-            lock.try_acquire().answered().await.is_none(),
-            "{name:?} is not the same name to another client"
-        );
+        let second = b.lock(name).ttl(ttl).built().try_acquire().answered().await;
+        assert!(second.is_none(), "{name:?} is not the same name to another client");
     }
     for guard in guards {
         guard.release().await;
@@ -113,8 +109,7 @@ async fn a_client_forgets_each_name_it_has_finished(s: Setting) {
         pass_through(&s, &client, &run, first..names.min(first + PORTION)).await;
     }
     for n in 0..1000 {
-        let held = numbered(&s, &client, &run, ["ours", "theirs"][n % 2], n % HELD);
-        let held = held.wait(ms(0)).build().expect("fine terms");
+        let held = numbered(&s, &client, &run, ["ours", "theirs"][n % 2], n % HELD).wait(ms(0)).built();
         until("it is refused", ms(4000), || async {
             let kind = held.acquire().await.expect_err("it is held").kind();
             // A late answer must leave nothing behind either.
@@ -131,9 +126,8 @@ async fn a_client_forgets_each_name_it_has_finished(s: Setting) {
     .await;
     for (guards, elsewhere) in [(ours, &other), (theirs, &client)] {
         for guard in guards {
-            let lock = s.lock(elsewhere, guard.name()).build().expect("fine terms");
             still_held(&guard);
-            assert!(lock.try_acquire().answered().await.is_none());
+            assert!(!s.is_free_for(elsewhere, guard.name()).await);
             released(guard).await;
         }
     }
@@ -163,8 +157,7 @@ fn numbered(s: &Setting, client: &Client, run: &Name, whose: &str, n: usize) -> 
 async fn hold_many(s: &Setting, client: &Client, run: &Name, whose: &str) -> Vec<Guard> {
     let mut held = Vec::new();
     for n in 0..HELD {
-        let lock = numbered(s, client, run, whose, n).build().expect("fine terms");
-        held.push(lock.acquire().await.expect("no other client has it"));
+        held.push(numbered(s, client, run, whose, n).held().await);
     }
     held
 }
@@ -174,11 +167,10 @@ pub(super) async fn pass_through(s: &Setting, client: &Client, run: &Name, names
     let mut tasks = JoinSet::new();
     for first in names.clone().take(TASKS) {
         let locks = (first..names.end).step_by(TASKS).map(|n| numbered(s, client, run, "passing", n));
-        let locks: Vec<_> = locks.map(|lock| lock.wait(ms(5000)).build().expect("fine terms")).collect();
+        let locks: Vec<_> = locks.map(|lock| lock.wait(ms(5000))).collect();
         tasks.spawn(async move {
             for lock in locks {
-                let guard = lock.acquire().await.expect("no other client has it");
-                released(guard).await;
+                released(lock.held().await).await;
             }
         });
     }
@@ -187,15 +179,20 @@ pub(super) async fn pass_through(s: &Setting, client: &Client, run: &Name, names
 
 async fn a_name_that_cannot_be_is_refused_at_construction(s: Setting) {
     let client = s.client().await;
-    for name in [String::new(), "x".repeat(MAX_NAME + 1), "é".repeat(257), "a:lock~t".into(), "lock~w".into()]
-    {
-        let refused = client.lock(name.as_str()).build().map(drop).expect_err("not a name");
-        assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
+    for name in ["", &"x".repeat(MAX_NAME + 1), &"é".repeat(257), "a:lock~t", "lock~w"] {
+        is_refused(client.lock(name));
     }
+}
+
+/// Checks that there is no lock with these terms.
+fn is_refused(terms: LockBuilder) {
+    let refused = terms.build().map(drop).expect_err("such terms are not allowed");
+    assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
 }
 
 async fn a_ttl_that_cannot_be_is_refused_at_construction(s: Setting) {
     let client = s.client().await;
+    let lock = || client.lock("ttl");
     let beyond = [s.info.max_ttl + ms(1), Duration::from_millis(u64::MAX), Duration::MAX];
     let below = [
         Duration::ZERO,
@@ -204,22 +201,16 @@ async fn a_ttl_that_cannot_be_is_refused_at_construction(s: Setting) {
         s.info.min_ttl - Duration::from_nanos(1),
     ];
     for ttl in beyond.into_iter().chain(below) {
-        let refused = client.lock("ttl").ttl(ttl).build().map(drop).expect_err("not a ttl");
-        assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
+        is_refused(lock().ttl(ttl));
     }
-    let least = s.ttl();
-    let too_short = client.lock("ttl").ttl(least).fixed_lease().min_hold(least).build().map(drop);
-    assert_eq!(too_short.expect_err("it ends before").kind(), ErrorKind::Invalid);
-    let zero = client.lock("ttl").max_hold(Duration::ZERO).build().map(drop).expect_err("no time to hold");
-    assert_eq!(zero.kind(), ErrorKind::Invalid);
-    let crossed =
-        client.lock("ttl").max_hold(ms(10)).min_hold(ms(20)).build().map(drop).expect_err("crossed");
-    assert_eq!(crossed.kind(), ErrorKind::Invalid);
-    for ttl in [s.info.min_ttl, s.info.max_ttl] {
-        client.lock("ttl").ttl(ttl).build().expect("a bound is inside");
+    // Its lease ends before it may be released, it may not be held at all, or it has to be held for longer than it may.
+    is_refused(lock().ttl(s.ttl()).fixed_lease().min_hold(s.ttl()));
+    is_refused(lock().max_hold(Duration::ZERO));
+    is_refused(lock().max_hold(ms(10)).min_hold(ms(20)));
+    for bound in [s.info.min_ttl, s.info.max_ttl] {
+        lock().ttl(bound).built();
     }
-    let default =
-        client.lock(s.name().as_str()).build().expect("the default is within the bounds, whatever they are");
+    let default = client.lock(s.name().as_str()).built();
     assert_eq!(default.ttl(), DEFAULT_TTL.clamp(s.info.min_ttl, s.info.max_ttl));
     let guard = default.try_acquire().await.expect("and the server takes it").expect("the lock is free");
     released(guard).await;
@@ -230,18 +221,14 @@ async fn a_wait_of_any_length_is_fine(s: Setting) {
     for wait in
         [Duration::ZERO, Duration::from_nanos(1), ms(1), Duration::from_millis(u64::MAX), Duration::MAX]
     {
-        let (name, client) = (s.name(), s.client().await);
-        let lock = s.lock(&client, &name).wait(wait).build().expect("any wait");
-        released(lock.acquire().answered().await).await;
+        released(s.lock_elsewhere(&s.name()).await.wait(wait).held().await).await;
     }
 }
 
 async fn the_shortest_ttl_is_held_and_ends(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
     for odd in [Duration::ZERO, Duration::from_nanos(1), Duration::from_micros(999)] {
-        let lock =
-            client.lock(name.as_str()).ttl(s.info.min_ttl + odd).fixed_lease().build().expect("inside");
-        let guard = lock.acquire().answered().await;
+        let guard = client.lock(name.as_str()).ttl(s.info.min_ttl + odd).fixed_lease().held().await;
         lost_eventually(&guard).await;
         assert!(!guard.is_held());
         drop(guard);

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lock_core::driver::{Lease, Wakes};
-use lock_core::{Client, Effect, Ending, ErrorKind, Lock, Name, Options};
+use lock_core::{Client, Effect, Ending, ErrorKind, Guard, LockBuilder, Name, Options};
 
 use crate::bounds;
 use crate::case::{Case, case};
 use crate::harness::{OneTrip, Replays, ThroughProxy};
 use crate::proxy::{Direction, Fault, Proxy};
-use crate::setting::{Setting, ms};
+use crate::setting::{Contend, Setting, granted_within, holder_of, ms, waits};
 use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, void, within};
 
 use held_up::{
@@ -77,7 +77,7 @@ pub(crate) const CASES: &[Case] = &[
 const LONG: Duration = Duration::from_secs(25);
 /// Returns how long each call of these cases may take. An attempt may be several requests, and the backend's pace
 /// determines the lease.
-fn patience(s: &Setting) -> Duration {
+pub(super) fn patience(s: &Setting) -> Duration {
     s.ttl() * 3 / 4
 }
 
@@ -88,36 +88,32 @@ async fn warm_client(s: &Setting, net: &dyn ThroughProxy, proxy: &Proxy) -> Clie
     guard.renew(s.ttl()).answered().await;
     released(guard).await;
     // Opens a session, where locks belong to sessions.
-    let guard = long(&client, &s.name()).acquire().answered().await;
-    released(guard).await;
+    released(long(&client, &s.name()).held().await).await;
     client
 }
 
 /// Makes the proxy lose the next answer.
-fn lose_an_answer(net: &dyn ThroughProxy, proxy: &Proxy) {
+pub(super) fn lose_an_answer(net: &dyn ThroughProxy, proxy: &Proxy) {
     match net.multiplexes() {
         true => proxy.hold_open_ones(Direction::ToClient),
         false => proxy.swallow(Direction::ToClient, 1),
     }
 }
 
-fn long(client: &Client, name: &Name) -> Lock {
-    client.lock(name.as_str()).ttl(LONG).build().expect("fine terms")
+fn long(client: &Client, name: &Name) -> LockBuilder {
+    client.lock(name.as_str()).ttl(LONG)
 }
 
 async fn an_attempt_whose_answer_is_lost_is_undone(s: Setting, net: Arc<dyn ThroughProxy>, _: OneTrip) {
     let (name, proxy, direct) = (s.name(), net.proxy().await, s.client().await);
     let client = warm_client(&s, &*net, &proxy).await;
-    let (lock, seen) = (long(&client, &name), long(&direct, &name));
+    let (lock, seen) = (long(&client, &name).built(), long(&direct, &name).built());
     // A name that was used before is granted by the first answer.
     released(s.hold_by(&direct, &name).await).await;
     lose_an_answer(&*net, &proxy);
     let asked = Instant::now();
     let attempt = tokio::spawn(async move { lock.try_acquire().await.map(|guard| guard.is_some()) });
-    until("the server granted it", patience(&s), || async {
-        seen.inspect().answered().await.holder.is_some()
-    })
-    .await;
+    until("the server granted it", patience(&s), || async { holder_of(&seen).await.is_some() }).await;
     let error = attempt.await.returned().expect_err("no answer came");
     assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error:?}");
     assert_in_time!(asked.elapsed() < patience(&s) + ms(150), "it was told after {:?}", asked.elapsed());
@@ -128,43 +124,38 @@ async fn an_attempt_whose_answer_is_lost_is_undone(s: Setting, net: Arc<dyn Thro
 }
 
 async fn a_renewal_without_an_answer_is_repeated_in_time(s: Setting, net: Arc<dyn ThroughProxy>) {
-    let (name, proxy) = (s.name(), net.proxy().await);
-    let (client, ttl) = (net.client(&proxy, Options::default()).await, s.ttl() * 2);
-    let lock = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
-    let guard = lock.acquire().answered().await;
+    let (proxy, guard, ttl) = held_through(&s, &*net).await;
     guard.renew(ttl).answered().await;
     for _ in 0..2 {
         let before = proxy.count(Fault::Swallowed(Direction::ToClient));
         proxy.swallow(Direction::ToClient, 1);
-        until("a renewal's answer is lost", ttl, || async {
-            proxy.count(Fault::Swallowed(Direction::ToClient)) > before
-        })
-        .await;
-        let end = Instant::now() + ttl * 5 / 4;
-        while Instant::now() < end {
-            still_held(&guard);
-            s.is_kept(&guard, &name).await;
-            tokio::time::sleep(ttl / 8).await;
-        }
+        let is_lost = || async { proxy.count(Fault::Swallowed(Direction::ToClient)) > before };
+        until("a renewal's answer is lost", ttl, is_lost).await;
+        s.stays_held(&guard, ttl * 5 / 4, ttl / 8).await;
     }
-    released(guard).await;
-    assert!(s.is_free(&name).await);
+    s.freed(guard).await;
+}
+
+/// Acquires a lock through a proxy. Returns the proxy, the guard and the ttl.
+pub(super) async fn held_through(s: &Setting, net: &dyn ThroughProxy) -> (Proxy, Guard, Duration) {
+    let (proxy, ttl) = (net.proxy().await, s.ttl() * 2);
+    let client = net.client(&proxy, Options::default()).await;
+    let guard = s.lock(&client, &s.name()).ttl(ttl).held().await;
+    (proxy, guard, ttl)
 }
 
 async fn a_release_whose_answer_is_lost_is_one(s: Setting, net: Arc<dyn ThroughProxy>) {
     let (name, proxy) = (s.name(), net.proxy().await);
     let client = warm_client(&s, &*net, &proxy).await;
-    let guard = long(&client, &name).acquire().answered().await;
+    let guard = long(&client, &name).held().await;
     lose_an_answer(&*net, &proxy);
     let asked = Instant::now();
     let release = tokio::spawn(guard.release());
-    let successor = s.client().await;
-    let successor = long(&successor, &name);
+    let successor = long(&s.client().await, &name).built();
     let next = within("it is free", patience(&s), successor.acquire()).answered().await;
     // The repeated release can't tell whether the first one was in time. Either answer is correct.
     within("the release is repeated", bounds::EVENTUALLY, release).await.returned();
     assert!(asked.elapsed() >= patience(&s), "{:?}", asked.elapsed());
-    still_held(&next);
     released(next).await;
 }
 
@@ -173,8 +164,7 @@ async fn what_arrives_twice_counts_once(s: Setting, net: Arc<dyn ThroughProxy>, 
     let (name, proxy, ttl) = (s.name(), net.proxy().await, Duration::from_secs(3));
     proxy.double();
     let (doubled, direct) = (net.client(&proxy, Options::default()).await, s.client().await);
-    let lock =
-        |client: &Client| client.lock(name.as_str()).ttl(ttl).wait(ttl * 2).build().expect("fine terms");
+    let lock = |client: &Client| s.lock(client, &name).ttl(ttl).wait(ttl * 2).built();
     let (doubled, direct) = (lock(&doubled), lock(&direct));
     let mut last = None;
     for _ in 0..25 {
@@ -190,17 +180,16 @@ async fn what_arrives_twice_counts_once(s: Setting, net: Arc<dyn ThroughProxy>, 
         let left = guard.renew(ttl).answered().await;
         still_held(&guard);
         assert!(left <= ttl);
-        let (token, next) = (guard.token(), direct.clone());
-        let next = tokio::spawn(async move { next.acquire().await });
+        let (token, next) = (guard.token(), waits(direct.clone()));
         let before = proxy.count(Fault::Doubled);
         // Where a chunk is not one request, the second copy may come first. Then the first one finds nothing.
         let ending = guard.release().await;
         if !net.multiplexes() {
             assert_eq!(ending, Ending::Released);
         }
-        let next = within("one release frees it", ms(1000), next).await.returned().expect("the server is up");
-        until("the release has arrived twice", ms(1000), || async { proxy.count(Fault::Doubled) > before })
-            .await;
+        let next = granted_within("one release frees it", ms(1000), next).await;
+        let has_arrived = || async { proxy.count(Fault::Doubled) > before };
+        until("the release has arrived twice", ms(1000), has_arrived).await;
         last = Some(next.token());
         assert!(last > Some(token), "{token}, then {last:?}");
         next.renew(ttl).answered().await;

@@ -12,7 +12,8 @@ use tokio::runtime::Runtime;
 use crate::bounds;
 use crate::case::{Case, case};
 use crate::harness::ToldTime;
-use crate::setting::{Setting, ms};
+use crate::runtime::on_a_thread;
+use crate::setting::{Contend, Setting, holder_of, ms};
 use crate::suspendable::Suspendable;
 use crate::timing::{Answered, Returned, assert_in_time, still_held, until, within};
 
@@ -125,7 +126,7 @@ async fn a_server_without_time_refuses_before_it_takes(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
     let length = Duration::from_secs(3600).min(s.info.max_ttl);
     let period = Period::every(length).expect("an hour, or a ttl of some seconds");
-    let lock = s.lock(&client, &name).build().expect("fine terms").once_per(period);
+    let lock = s.lock(&client, &name).built().once_per(period);
     if s.harness.tells_its_time().is_ok() {
         let guard = taken(&lock.expect("its documents say that it can")).await;
         assert_eq!(guard.release().await, Ending::Released);
@@ -150,11 +151,8 @@ async fn a_run_that_ended_well_keeps_its_slot(s: Setting, _: ToldTime) {
     // No process is alive: what keeps the slot is on the server.
     assert_eq!(mine.shutdown(bounds::EVENTUALLY).await, 0);
     drop(mine);
-    let other = slot.lock(&s, &name).await;
-    let client = s.client().await;
-    let plain = s.lock(&client, &name).build().expect("fine terms");
-    let seen = plain.inspect().answered().await.holder;
-    match seen {
+    let (other, plain) = (slot.lock(&s, &name).await, s.lock_elsewhere(&name).await.built());
+    match holder_of(&plain).await {
         Some(holder) => assert!(holder.label.is_some_and(|label| label.starts_with("done: "))),
         None => {
             slot.still_lasts(&mut clock).await;
@@ -177,7 +175,7 @@ async fn a_run_that_ended_well_keeps_its_slot(s: Setting, _: ToldTime) {
 async fn slots_begin_with_the_epoch(s: Setting, _: ToldTime) {
     let (name, client) = (s.name(), s.client().await);
     let (mut clock, length) = (ServerClock::of(&s, &client), Duration::from_secs(3600));
-    let lock = s.lock(&client, &name).build().expect("fine terms");
+    let lock = s.lock(&client, &name).built();
     let period = Period::every(length).expect("an hour is a period");
     let run = taken(&lock.clone().once_per(period).expect("fine terms")).await;
     let granted = clock.now().await;
@@ -188,7 +186,7 @@ async fn slots_begin_with_the_epoch(s: Setting, _: ToldTime) {
     if clock.now().await + length_of(s.ttl()) * 2 < ends {
         assert_eq!(completion, Completion::Kept);
         let before = clock.now().await;
-        let kept = lock.inspect().answered().await.holder.and_then(|holder| holder.expires_in);
+        let kept = holder_of(&lock).await.and_then(|holder| holder.expires_in);
         let (kept, after) = (kept.expect("the lease has an end"), clock.now().await);
         // Servers tell whole milliseconds.
         assert!(after + length_of(kept + ms(2)) >= ends, "kept for {kept:?} only: not to the hour's end");
@@ -220,19 +218,18 @@ async fn a_dead_runs_slot_is_free_at_lease_end(s: Setting, _: ToldTime) {
     let name = s.name();
     let (slot, mut clock) = Slot::beginning(&s, ms(60_000)).await;
     let other = slot.lock(&s, &name).await;
-    let (setting, dying, period) = (s.clone(), name.clone(), slot.period);
+    let (setting, dying) = (s.clone(), name.clone());
     // A runtime that ends without a release, as a process that dies.
-    let dead = tokio::task::spawn_blocking(move || {
+    on_a_thread(move || {
         let runtime = Runtime::new().expect("the machine has room for a runtime");
         runtime.block_on(async {
             let client = setting.client().await;
-            let lock = setting.lock(&client, &dying).build().and_then(|lock| lock.once_per(period));
-            std::mem::forget(taken(&lock.expect("fine terms")).await);
-            std::mem::forget(client);
+            let run = taken(&slot.lock_by(&setting, &client, &dying)).await;
+            std::mem::forget((run, client));
         });
         runtime.shutdown_background();
-    });
-    dead.await.returned();
+    })
+    .await;
     let next = within("its lease ends", late(&s) + s.ttl(), other.acquire()).answered().await;
     slot.still_lasts(&mut clock).await;
     assert_eq!(next.release().await, Ending::Released);
@@ -304,14 +301,13 @@ async fn a_run_near_its_slots_end_frees_the_next(s: Setting, _: ToldTime) {
 async fn a_completion_that_is_dropped_keeps_the_slot(s: Setting, _: ToldTime) {
     let (name, client) = (s.name(), s.client().await);
     let (slot, mut clock) = Slot::beginning(&s, ms(60_000)).await;
-    let lock = s.lock(&client, &name).build().expect("fine terms");
+    let lock = s.lock(&client, &name).built();
     let other = slot.lock(&s, &name).await;
     let run = taken(&slot.lock_by(&s, &client, &name)).await;
     // Polled once.
     drop(tokio::time::timeout(Duration::ZERO, run.complete()).await);
     until("the lease lasts to the slot's end", bounds::EVENTUALLY, || async {
-        let holder = lock.inspect().answered().await.holder;
-        let left = holder.expect("it is not given back").expires_in;
+        let left = holder_of(&lock).await.expect("it is not given back").expires_in;
         left.is_some_and(|left| left > ms(30_000).max(s.ttl() * 2))
     })
     .await;
@@ -322,13 +318,13 @@ async fn a_completion_that_is_dropped_keeps_the_slot(s: Setting, _: ToldTime) {
 async fn a_kept_slot_can_be_broken(s: Setting, _: ToldTime) {
     let (name, client) = (s.name(), s.client().await);
     let (slot, mut clock) = Slot::beginning(&s, ms(60_000)).await;
-    let lock = s.lock(&client, &name).build().expect("fine terms");
+    let lock = s.lock(&client, &name).built();
     let once = slot.lock_by(&s, &client, &name);
     assert_eq!(completed(taken(&once).await).await, Completion::Kept);
     assert!(is_taken(&once).await, "not even this client can run again");
     // No holder is left that would have to be told: it is free at once in any case.
     for when in [When::Now, When::HoldersDeadline] {
-        let holder = lock.inspect().answered().await.holder.expect("the slot is kept");
+        let holder = holder_of(&lock).await.expect("the slot is kept");
         assert_eq!(lock.revoke(&holder.owner, when).answered().await, Revoked::Free, "{when:?}");
         assert_eq!(lock.revoke(&holder.owner, when).answered().await, Revoked::NotHeld, "{when:?}");
         let again = taken(&once).await;
@@ -340,9 +336,9 @@ async fn a_kept_slot_can_be_broken(s: Setting, _: ToldTime) {
 async fn a_kept_slot_is_told_from_a_run(s: Setting, _: ToldTime) {
     let (name, client) = (s.name(), s.client().await);
     let (slot, _clock) = Slot::beginning(&s, ms(60_000)).await;
-    let lock = s.lock(&client, &name).label("done: no such thing").build().expect("fine terms");
+    let lock = s.lock(&client, &name).label("done: no such thing").built();
     let run = taken(&lock.clone().once_per(slot.period).expect("fine terms")).await;
-    let shown = async || lock.inspect().answered().await.holder.expect("it is held");
+    let shown = async || holder_of(&lock).await.expect("it is held");
     let running = shown().await;
     assert!(!running.is_done(), "{running:?}");
     assert_eq!(completed(run).await, Completion::Kept);

@@ -5,15 +5,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use lock_core::driver::{Fair, Lease};
-use lock_core::{Client, Ending, ErrorKind, Guard, LossReason, Name, Options, Random};
+use lock_core::{Client, Ending, ErrorKind, LossReason, Name, Options, Random};
 use tokio::task::JoinSet;
 
+use super::network::held_through;
 use crate::bounds;
 use crate::case::{Case, case};
 use crate::harness::ThroughProxy;
 use crate::proxy::{Cut, Direction, Fault, Proxy};
-use crate::setting::{Setting, lost_in_time, ms, renewed};
-use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, void, within};
+use crate::setting::{Contend, Setting, granted_within, lost_in_time, ms, renewed, waiters_of};
+use crate::timing::{
+    Answered, Returned, assert_in_time, comes_true, released, still_held, until, void, within,
+};
 
 pub(crate) const CASES: &[Case] = &[
     case!(loss_is_told_in_time_with_a_dead_network, promise = "loss-in-time, network-dead", classes = [B11, B12, B20]; load Medium),
@@ -75,8 +78,7 @@ async fn loss_is_told_in_time_with_a_dead_network(s: Setting, net: Arc<dyn Throu
         // A request may take far longer than the lease lasts. The loss must not wait for it.
         let client = net.client(&proxy, Options::default().patience(s.ttl() * 3)).await;
         let guard = Arc::new(s.hold_by(&client, &name).await);
-        let (held, direct) = (guard.clone(), s.client().await);
-        let next = s.lock(&direct, &name).build().expect("fine terms");
+        let (held, next) = (guard.clone(), s.lock_elsewhere(&name).await.built());
         let next = tokio::spawn(async move {
             let next = next.acquire().answered().await;
             assert!(!held.is_held(), "two at a time");
@@ -104,10 +106,9 @@ async fn no_call_outlives_its_time_with_a_dead_network(s: Setting, net: Arc<dyn 
         let (name, proxy) = (s.name(), net.proxy().await);
         let options = || Options::default().patience(patience);
         let client = net.client(&proxy, options()).await;
-        let lock = s.lock(&client, &s.name()).wait(ms(200)).build().expect("fine terms");
+        let lock = s.lock(&client, &s.name()).wait(ms(200)).built();
         let ttl = s.ttl() * 2;
-        let guard =
-            client.lock(name.as_str()).ttl(ttl).build().expect("fine terms").acquire().answered().await;
+        let guard = s.lock(&client, &name).ttl(ttl).held().await;
         dead.happens(&proxy);
         let died = Instant::now();
         if s.info.lease == Lease::Session {
@@ -148,66 +149,42 @@ async fn ends<T>(what: &str, time: Duration, call: impl Future<Output = T>) -> T
     out
 }
 
-/// Checks for longer than the lease lasts that the guard says that it is held, and that the server agrees.
-async fn stays_held(s: &Setting, guard: &Guard, ttl: Duration) {
-    let end = Instant::now() + ttl * 5 / 4;
-    while Instant::now() < end {
-        still_held(guard);
-        s.is_kept(guard, guard.name()).await;
-        tokio::time::sleep(ttl / 8).await;
-    }
-}
-
 async fn a_half_open_connection_costs_no_lock(s: Setting, net: Arc<dyn ThroughProxy>) {
-    let (name, proxy, ttl) = (s.name(), net.proxy().await, s.ttl() * 2);
-    let client = net.client(&proxy, Options::default()).await;
-    let lock = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
-    let guard = lock.acquire().answered().await;
+    let (proxy, guard, ttl) = held_through(&s, &*net).await;
     for _ in 0..2 {
         proxy.cut(Cut::HalfOpen);
-        stays_held(&s, &guard, ttl).await;
+        s.stays_held(&guard, ttl * 5 / 4, ttl / 8).await;
     }
-    released(guard).await;
-    assert!(s.is_free(&name).await);
+    s.freed(guard).await;
 }
 
 async fn an_outage_shorter_than_the_lease_costs_no_lock(s: Setting, net: Arc<dyn ThroughProxy>) {
-    let (name, proxy, ttl) = (s.name(), net.proxy().await, s.ttl() * 2);
-    let client = net.client(&proxy, Options::default()).await;
-    let lock = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
-    let guard = lock.acquire().answered().await;
+    let (proxy, guard, ttl) = held_through(&s, &*net).await;
     for _ in 0..2 {
         proxy.refuse();
         let refused = proxy.count(Fault::Refused);
         proxy.cut(Cut::Reset);
         tokio::time::sleep(ttl / 3).await;
         // A client that connects for its next renewal comes a little later. Without any connection, this was no outage.
-        let until = Instant::now() + ttl / 6;
-        while proxy.count(Fault::Refused) == refused && Instant::now() < until {
-            tokio::time::sleep(ms(2)).await;
-        }
-        if proxy.count(Fault::Refused) == refused {
+        if !comes_true(ttl / 6, || async { proxy.count(Fault::Refused) > refused }).await {
             void("no connection was refused");
         }
         proxy.accept();
-        stays_held(&s, &guard, ttl).await;
+        s.stays_held(&guard, ttl * 5 / 4, ttl / 8).await;
     }
-    released(guard).await;
-    assert!(s.is_free(&name).await);
+    s.freed(guard).await;
 }
 
 async fn a_waiter_whose_connections_died_in_silence_looks_again(s: Setting, net: Arc<dyn ThroughProxy>) {
     let (name, proxy) = (s.name(), net.proxy().await);
     let client = net.client(&proxy, Options::default()).await;
     let guard = s.hold(&name).await;
-    let lock = s.lock(&client, &name).build().expect("fine terms");
-    let waiter = tokio::spawn(async move { lock.acquire().await });
+    let waiter = s.lock(&client, &name).waits();
     tokio::time::sleep(s.ttl()).await;
     proxy.cut(Cut::HalfOpen);
     released(guard).await;
     // It has not heard of the release. It looks when the lease that it saw would end.
-    let guard = within("the waiter has it", s.ttl() * 2 + ms(1000), waiter).await.returned();
-    released(guard.expect("a dead connection is no reason to give up")).await;
+    released(granted_within("the waiter has it", s.ttl() * 2 + ms(1000), waiter).await).await;
 }
 
 async fn a_waiter_without_its_place_is_woken_in_another(s: Setting, net: Arc<dyn ThroughProxy>) {
@@ -220,24 +197,21 @@ async fn a_waiter_without_its_place_is_woken_in_another(s: Setting, net: Arc<dyn
 
 /// The waiter listens once, and must be woken in every place that it has after that.
 async fn waits_in_two_places(s: Setting, net: Arc<dyn ThroughProxy>) {
-    let (name, proxy, client) = (s.name(), net.proxy().await, s.client().await);
-    let lock = client.lock(name.as_str()).ttl(s.ttl() * 20).build().expect("fine terms");
-    let guard = lock.acquire().await.expect("no other client has it");
-    let waiters = || async { lock.inspect().answered().await.waiters.map_or(0, |waiters| waiters.len()) };
+    let (name, proxy) = (s.name(), net.proxy().await);
+    let lock = s.lock_elsewhere(&name).await.ttl(s.long()).built();
+    let guard = lock.acquire().answered().await;
     let waiting = net.client(&proxy, Options::default()).await;
-    let waiting = s.lock(&waiting, &name).build().expect("fine terms");
-    let waiter = tokio::spawn(async move { waiting.acquire().await });
-    until("it waits", LONG, || async { waiters().await == 1 }).await;
+    let waiter = s.lock(&waiting, &name).waits();
+    until("it waits", LONG, || async { waiters_of(&lock).await == 1 }).await;
     proxy.refuse();
     proxy.cut(Cut::Reset);
-    until("its session has ended", LONG, || async { waiters().await == 0 }).await;
+    until("its session has ended", LONG, || async { waiters_of(&lock).await == 0 }).await;
     proxy.accept();
-    until("it waits again", LONG, || async { waiters().await == 1 }).await;
+    until("it waits again", LONG, || async { waiters_of(&lock).await == 1 }).await;
     // Whatever it was woken for before, it sleeps again by now.
     tokio::time::sleep(s.ttl()).await;
     released(guard).await;
-    let next = within("the hand-over", ms(1000), waiter).await.returned();
-    released(next.expect("it continues to wait")).await;
+    released(granted_within("the hand-over", ms(1000), waiter).await).await;
 }
 
 async fn dead_waiters_in_front_cost_one_timeout_however_many(s: Setting, net: Arc<dyn ThroughProxy>) {
@@ -250,24 +224,22 @@ async fn dead_waiters_in_front_cost_one_timeout_however_many(s: Setting, net: Ar
 
 /// Each dead waiter has a session of its own. The sessions end side by side, and not one after the other.
 async fn waits_behind(s: Setting, net: Arc<dyn ThroughProxy>, dead: usize) {
-    let (name, proxy, client, last) = (s.name(), net.proxy().await, s.client().await, s.client().await);
-    let lock = client.lock(name.as_str()).ttl(s.ttl() * 10).build().expect("fine terms");
-    let guard = lock.acquire().await.expect("no other client has it");
-    let waiters = || async { lock.inspect().answered().await.waiters.map_or(0, |waiters| waiters.len()) };
+    let (name, proxy) = (s.name(), net.proxy().await);
+    let lock = s.lock_elsewhere(&name).await.ttl(s.ttl() * 10).built();
+    let guard = lock.acquire().answered().await;
     let mut in_front = JoinSet::new();
     for _ in 0..dead {
         let client = net.client(&proxy, Options::default()).await;
-        let lock = s.lock(&client, &name).build().expect("fine terms");
+        let lock = s.lock(&client, &name).built();
         in_front.spawn(async move { lock.acquire().await.map(drop) });
     }
-    until("they wait", LONG, || async { waiters().await == dead }).await;
-    let survivor = s.lock(&last, &name).build().expect("fine terms");
-    let survivor = tokio::spawn(async move { survivor.acquire().await });
-    until("it waits", LONG, || async { waiters().await == dead + 1 }).await;
+    until("they wait", LONG, || async { waiters_of(&lock).await == dead }).await;
+    let survivor = s.lock_elsewhere(&name).await.waits();
+    until("it waits", LONG, || async { waiters_of(&lock).await == dead + 1 }).await;
     proxy.hold_all();
     let died = Instant::now();
     released(guard).await;
-    let next = within("the last waiter has it", LONG, survivor).await.returned().expect("the server is up");
+    let next = granted_within("the last waiter has it", LONG, survivor).await;
     let (took, bound) = (died.elapsed(), bounds::after_a_death(&s.info, s.ttl()));
     assert_in_time!(took <= bound, "{took:?} behind {dead} dead waiters: no more than {bound:?} is promised");
     released(next).await;
@@ -289,10 +261,7 @@ async fn connections_cut_at_any_moment_leave_nothing(s: Setting, net: Arc<dyn Th
         tasks.spawn(hold_again_and_again(s.clone(), client, name.clone(), entries.clone()));
     }
     let cutting = tokio::spawn(cut_again_and_again(proxy.clone(), ms(15) + connecting));
-    let mut held = 0;
-    while let Some(outcome) = tasks.join_next().await {
-        held += outcome.returned();
-    }
+    let held: u32 = tasks.join_all().await.into_iter().sum();
     cutting.abort();
     if held <= 10 {
         void(&format!("held {held} times of {}: the network hardly worked", 2 * ROUNDS));
@@ -311,7 +280,7 @@ const ROUNDS: u32 = 25;
 
 /// Returns in how many of the rounds the lock was held.
 async fn hold_again_and_again(s: Setting, client: Client, name: Name, entries: Arc<AtomicU64>) -> u32 {
-    let lock = client.lock(name.as_str()).ttl(s.ttl() * 4).wait(ms(2000)).build().expect("fine terms");
+    let lock = client.lock(name.as_str()).ttl(s.ttl() * 4).wait(ms(2000)).built();
     let mut held = 0;
     for _ in 0..ROUNDS {
         let guard = match within("acquire", ms(3000), lock.acquire()).await {

@@ -3,15 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lock_core::driver::{Queueing, Wakes};
+use lock_core::driver::Wakes;
 use lock_core::{Ending, Options};
 use tokio::task::JoinSet;
 
 use crate::bounds;
 use crate::case::{Case, case};
-use crate::claims::granted;
 use crate::harness::{Count, Forget};
-use crate::setting::{Setting, ms};
+use crate::setting::{Contend, Setting, granted_within, ms};
 use crate::suspendable::Suspendable;
 use crate::timing::{Answered, Returned, released, within};
 
@@ -40,15 +39,13 @@ async fn a_look_comes_within_an_eighth_of_the_wait(s: Setting, admin: Arc<dyn Fo
 
 /// Frees the lock when the waiter has waited for so long. The lease would have kept it for much longer.
 async fn looks_after(s: Setting, admin: Arc<dyn Forget>, wait: Duration) {
-    let (name, holder, waiter) = (s.name(), s.client().await, s.client().await);
-    let mut held = s.claim(&holder, &name, LONG, Queueing::No);
-    granted(&mut held).await;
-    let lock = waiter.lock(name.as_str()).ttl(LONG).build().expect("fine terms");
-    let waiting = tokio::spawn(async move { lock.acquire().answered().await });
+    let (name, holder) = (s.name(), s.client().await);
+    let _held = s.holding_claim(&holder, &name, LONG).await;
+    let waiting = s.lock_elsewhere(&name).await.ttl(LONG).waits();
     tokio::time::sleep(wait).await;
     assert!(!waiting.is_finished());
     admin.forget(&name).await;
-    released(within("the next look", bounds::EVENTUALLY, waiting).await.returned()).await;
+    released(granted_within("the next look", bounds::EVENTUALLY, waiting).await).await;
 }
 
 /// Ten seconds of sleep count as ten seconds of waiting.
@@ -56,10 +53,9 @@ async fn a_waiter_that_has_waited_long_asks_seldom(s: Setting, admin: Arc<dyn Co
     const SECONDS: u64 = 2;
     let (name, machine) = (s.name(), Suspendable::default());
     let holder = s.client().await;
-    let mut held = s.claim(&holder, &name, LONG * 2, Queueing::No);
-    granted(&mut held).await;
+    let mut held = s.holding_claim(&holder, &name, LONG * 2).await;
     let waiter = s.client_with(Options::default().clock(machine.clock())).await;
-    let lock = waiter.lock(name.as_str()).ttl(LONG).build().expect("fine terms");
+    let lock = waiter.lock(name.as_str()).ttl(LONG).built();
     let waiting = tokio::spawn(async move { lock.acquire().answered().await.release().await });
     tokio::time::sleep(ms(100)).await;
     machine.sleeps(Duration::from_secs(10));

@@ -11,8 +11,9 @@ use crate::bounds;
 use crate::case::{Case, case};
 use crate::harness::{ChildProcess, Command, Ended, Finished, LockProgram, Processes, Wait};
 use crate::part::{Order, Part, PartProcess};
-use crate::setting::{Setting, ms};
-use crate::timing::{Answered, Returned, assert_in_time, released, still_held, too_late, within};
+use crate::runtime::on_a_thread;
+use crate::setting::{Contend, Setting, granted_within, holder_of, ms};
+use crate::timing::{Answered, assert_in_time, released, too_late, within};
 
 use counting::{a_storm_of_killed_processes_damages_nothing, processes_hand_the_lock_over};
 
@@ -46,8 +47,7 @@ pub(super) type Holder = Box<dyn ChildProcess>;
 
 /// Starts a holder, which runs a script.
 fn start(program: &dyn LockProgram, name: &Name, wait: Wait, script: &str) -> Holder {
-    let run = &["sh", "-c", script];
-    let url = program.url();
+    let (url, run) = (program.url(), &["sh", "-c", script]);
     let command = Command { on: &url, name: name.as_str(), ttl: TTL, wait, run, time_zone: None };
     program.run(&command).expect("the program lock starts")
 }
@@ -64,12 +64,8 @@ pub(super) async fn holding(
     started(program.run(&command).expect("the program lock starts")).await
 }
 
-async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    tokio::task::spawn_blocking(work).await.returned()
-}
-
 async fn started(holder: Holder) -> Holder {
-    off_thread(move || {
+    on_a_thread(move || {
         match holder.line(LONG) {
             Ok(line) => assert_eq!(line, "held"),
             Err(e) => match holder.finish(ms(1000)) {
@@ -83,7 +79,7 @@ async fn started(holder: Holder) -> Holder {
 }
 
 async fn finished(holder: Holder) -> Finished {
-    off_thread(move || holder.finish(LONG).expect("it comes to its end")).await
+    on_a_thread(move || holder.finish(LONG).expect("it comes to its end")).await
 }
 
 async fn a_killed_holder_frees_the_lock_within_its_ttl(s: Setting, program: Arc<dyn LockProgram>) {
@@ -96,16 +92,16 @@ pub(super) async fn dies_while_another_waits(
     program: &dyn LockProgram,
     time_zone: Option<&str>,
 ) {
-    let (name, client) = (s.name(), s.client().await);
+    let name = s.name();
     let holder = holding(program, &program.url(), &name, time_zone).await;
-    let lock = client.lock(name.as_str()).ttl(TTL).build().expect("fine terms");
+    let lock = s.lock_elsewhere(&name).await.ttl(TTL).built();
     let (looking, seen) = (lock.clone(), lock.try_acquire().answered().await);
     let mut waiter = tokio::spawn(async move { lock.acquire().await.map(|guard| (Instant::now(), guard)) });
     if seen.is_some() || tokio::time::timeout(TTL * 5 / 4, &mut waiter).await.is_ok() {
         is_not_renewed(holder).await;
     }
     let (lease, killed) = Lease::of_killed(s, holder, &looking).await;
-    let (granted, guard) = within("the lease ends", LONG, waiter).await.returned().expect("the server is up");
+    let (granted, guard) = granted_within("the lease ends", LONG, waiter).await;
     let (took, bound) = (granted - killed, bounds::after_a_death(&s.info, TTL));
     assert_in_time!(took <= bound, "{took:?} after the holder's death: no more than {bound:?} is promised");
     lease.is_over(&guard, granted, took);
@@ -144,7 +140,7 @@ impl Lease {
     pub(super) async fn of_killed(s: &Setting, holder: Holder, lock: &Lock) -> (Lease, Instant) {
         // From here on it releases nothing. It has not done so before, if its command still runs.
         holder.pause().expect("it was running");
-        let (said, holder) = off_thread(move || {
+        let (said, holder) = on_a_thread(move || {
             let mut holder = holder;
             (holder.tell("still").and_then(|()| holder.line(LONG)), holder)
         })
@@ -154,7 +150,7 @@ impl Lease {
             is_not_renewed(holder).await;
         }
         let asked = Instant::now();
-        let shown = lock.inspect().answered().await.holder;
+        let shown = holder_of(lock).await;
         let killed = Instant::now();
         holder.kill().expect("it was stopped");
         let token = shown.as_ref().and_then(|shown| shown.token);
@@ -177,23 +173,21 @@ impl Lease {
 }
 
 async fn a_stopped_holder_loses_the_lock_and_says_so(s: Setting, program: Arc<dyn LockProgram>) {
-    let (name, client) = (s.name(), s.client().await);
+    let name = s.name();
     let holder = started(start(&*program, &name, Wait::No, "echo held; exec sleep 60")).await;
     holder.pause().expect("it was running");
-    let lock = client.lock(name.as_str()).ttl(LONG).build().expect("fine terms");
+    let lock = s.lock_elsewhere(&name).await.ttl(LONG).built();
     let guard = within("the lease ends", TTL * 3 + ms(1000), lock.acquire()).answered().await;
     holder.resume().expect("it was stopped");
     let Finished { ended, stderr, .. } = finished(holder).await;
     assert_eq!(ended, Ended::Status(74), "{stderr}");
     assert!(stderr.contains("lost"), "{stderr}");
-    still_held(&guard);
     released(guard).await;
 }
 
 /// Starts a process that works under the lock with the library, without the program `lock` and its watcher.
 async fn working(processes: &dyn Processes, name: &Name) -> (PartProcess, FencingToken) {
-    let order = Order { part: Part::Late, name: name.to_string(), ttl: TTL };
-    let mut part = order.start(processes).expect("this program starts once more");
+    let mut part = Order { part: Part::Late, name: name.to_string(), ttl: TTL }.start(processes);
     let token = part.holds().await;
     // It is renewed for some time, so that the stop may come at any phase.
     tokio::time::sleep(Random::system().up_to(TTL)).await;
@@ -214,12 +208,12 @@ const EXPIRED: &str = "Lost, held: false, worked late: false, Expired, renewed: 
 
 async fn a_holder_stopped_beyond_its_lease_is_told_first(s: Setting, processes: Arc<dyn Processes>) {
     for stopped in [TTL * 3 / 2, TTL * 3] {
-        let (name, client, resource) = (s.name(), s.client().await, Fence::new());
+        let (name, resource) = (s.name(), Fence::new());
         let (mut part, token) = working(&*processes, &name).await;
         resource.accept(token).expect("the first");
         stop(&mut part).await;
         let since = Instant::now();
-        let lock = client.lock(name.as_str()).ttl(LONG).build().expect("fine terms");
+        let lock = s.lock_elsewhere(&name).await.ttl(LONG).built();
         let limit = bounds::after_a_death(&s.info, TTL);
         let guard = within("the lease ends", limit, lock.acquire()).answered().await;
         assert!(guard.token() > token);

@@ -10,8 +10,8 @@ use tokio::task::JoinSet;
 use crate::bounds;
 use crate::case::{Case, case};
 use crate::harness::{Count, Forget};
-use crate::setting::{Setting, ms};
-use crate::timing::{Answered, Returned, released, still_held, until, within};
+use crate::setting::{Contend, Setting, ms};
+use crate::timing::{Answered, released, still_held, until, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(an_owner_enters_again_and_leaves_as_often, promise = "entries", classes = [B26]),
@@ -24,7 +24,7 @@ pub(crate) const CASES: &[Case] = &[
 ];
 
 fn lock(s: &Setting, client: &Client, name: &Name, owner: &Reentrant) -> Lock {
-    s.lock(client, name).ttl(s.long()).reentrant(owner).build().expect("fine terms")
+    s.lock(client, name).ttl(s.long()).reentrant(owner).built()
 }
 
 async fn an_owner_enters_again_and_leaves_as_often(s: Setting) {
@@ -38,8 +38,7 @@ async fn an_owner_enters_again_and_leaves_as_often(s: Setting) {
     drop(third);
     still_held(&second);
     s.is_kept(&second, &name).await;
-    released(second).await;
-    assert!(s.is_free(&name).await);
+    s.freed(second).await;
     // The next acquisition is a new one.
     let again = lock.acquire().await.expect("the lock is free");
     still_held(&again);
@@ -47,7 +46,7 @@ async fn an_owner_enters_again_and_leaves_as_often(s: Setting) {
 
 async fn entering_again_sends_no_request(s: Setting, admin: Arc<dyn Count>) {
     let (name, client, owner) = (s.name(), s.client().await, Reentrant::new());
-    let lock = client.lock(name.as_str()).ttl(s.ttl() * 100).reentrant(&owner).build().expect("fine terms");
+    let lock = client.lock(name.as_str()).ttl(s.ttl() * 100).reentrant(&owner).built();
     let guard = lock.acquire().await.expect("the lock is free");
     // The guards are kept, because one that is dropped renews the lock.
     let (mut guards, mut asked) = (Vec::new(), Vec::new());
@@ -74,7 +73,7 @@ async fn another_owner_waits(s: Setting) {
     let guard = lock(&s, &client, &name, &owner).acquire().await.expect("the lock is free");
     let strangers = [
         lock(&s, &client, &name, &Reentrant::new()),
-        s.lock(&client, &name).build().expect("fine terms"),
+        s.lock(&client, &name).built(),
         // The same owner on another client. To the server that is another process.
         lock(&s, &s.client().await, &name, &owner),
     ];
@@ -89,7 +88,7 @@ async fn another_owner_waits(s: Setting) {
 async fn a_partial_release_renews(s: Setting) {
     let (name, client, owner) = (s.name(), s.client().await, Reentrant::new());
     let ttl = s.ttl() * 20;
-    let lock = client.lock(name.as_str()).ttl(ttl).reentrant(&owner).build().expect("fine terms");
+    let lock = client.lock(name.as_str()).ttl(ttl).reentrant(&owner).built();
     let outer = lock.acquire().await.expect("the lock is free");
     for give_back in [true, false] {
         let inner = lock.acquire().await.expect("the owner holds it");
@@ -107,7 +106,7 @@ async fn a_partial_release_renews(s: Setting) {
     // A fixed lease ends at its time, however often it is entered and left.
     let (name, ttl) = (s.name(), s.ttl() * 10);
     let fixed = client.lock(name.as_str()).ttl(ttl).fixed_lease().reentrant(&owner);
-    let fixed = fixed.build().expect("fine terms");
+    let fixed = fixed.built();
     let outer = fixed.acquire().await.expect("the lock is free");
     tokio::time::sleep(ttl / 20).await;
     let inner = fixed.acquire().await.expect("the owner holds it");
@@ -135,14 +134,13 @@ async fn tasks_of_one_owner_enter_together(s: Setting) {
         assert_eq!(guard.token(), guards[0].token());
     }
     drop(guards);
-    let free = || async { s.is_free(&name).await };
-    until("free after the last of them", Duration::from_secs(5), free).await;
+    until("free after the last of them", Duration::from_secs(5), || s.is_free(&name)).await;
 }
 
 async fn a_lost_lock_is_not_entered_again(s: Setting, admin: Arc<dyn Forget>) {
     let (name, client, owner) = (s.name(), s.client().await, Reentrant::new());
     // A short ttl: the loss is told at the next renewal.
-    let lock = s.lock(&client, &name).reentrant(&owner).build().expect("fine terms");
+    let lock = s.lock(&client, &name).reentrant(&owner).built();
     let outer = lock.acquire().await.expect("the lock is free");
     let inner = lock.acquire().await.expect("the owner holds it");
     admin.forget(&name).await;
@@ -178,10 +176,7 @@ async fn an_owner_that_leaves_at_any_time_leaves_nothing(s: Setting) {
             }
         });
     }
-    while let Some(outcome) = tasks.join_next().await {
-        outcome.returned();
-    }
-    let free = || async { s.is_free(&name).await };
-    until("free when all have left", Duration::from_secs(5), free).await;
+    tasks.join_all().await;
+    until("free when all have left", Duration::from_secs(5), || s.is_free(&name)).await;
     assert_eq!(client.shutdown(Duration::from_secs(5)).await, 0);
 }

@@ -12,8 +12,8 @@ use super::work::Endless;
 use crate::bounds;
 use crate::case::{Case, case};
 use crate::harness::{Forget, Identity, Promise};
-use crate::setting::{Setting, ms};
-use crate::timing::{Answered, Returned, released, still_held, until, within};
+use crate::setting::{Contend, Setting, granted_within, holder_of, ms};
+use crate::timing::{Answered, released, still_held, until, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(all_are_held_and_all_are_released, promise = "several", classes = [B25]),
@@ -32,8 +32,7 @@ fn multi<'a>(s: &Setting, client: &Client, names: impl IntoIterator<Item = &'a N
 }
 
 fn multi_for<'a>(ttl: Duration, client: &Client, names: impl IntoIterator<Item = &'a Name>) -> MultiLock {
-    let locks =
-        names.into_iter().map(|name| client.lock(name.as_str()).ttl(ttl).build().expect("fine terms"));
+    let locks = names.into_iter().map(|name| client.lock(name.as_str()).ttl(ttl).built());
     MultiLock::new(locks).expect("different locks")
 }
 
@@ -50,20 +49,18 @@ fn waiting(s: &Setting, client: &Client, names: [&Name; 2]) -> JoinHandle<Result
     tokio::spawn(async move { several.acquire().await })
 }
 
-async fn all_are_free(s: &Setting, names: &[Name]) {
+async fn all_are_free<'a>(s: &Setting, names: impl IntoIterator<Item = &'a Name>) {
     for name in names {
-        let free = || async { s.is_free(name).await };
-        until("free", Duration::from_secs(5), free).await;
+        until("free", Duration::from_secs(5), || s.is_free(name)).await;
     }
 }
 
 async fn all_are_held_and_all_are_released(s: Setting) {
     let names = [s.name(), s.name(), s.name()];
     let clients = [s.client().await, s.client().await];
-    let locks =
-        [(0, 0), (1, 1), (0, 2)].map(|(client, name)| s.lock(&clients[client], &names[name]).ttl(s.long()));
-    let several =
-        MultiLock::new(locks.map(|lock| lock.build().expect("fine terms"))).expect("different locks");
+    let locks = [(0, 0), (1, 1), (0, 2)]
+        .map(|(client, name)| s.lock(&clients[client], &names[name]).ttl(s.long()).built());
+    let several = MultiLock::new(locks).expect("different locks");
     let guard = several.acquire().await.expect("the lock is free");
     assert_eq!(guard.guards().len(), 3);
     let least = guard.guards().iter().map(lock_core::Guard::valid_for).min().expect("three");
@@ -90,13 +87,13 @@ async fn all_or_none(s: Setting) {
     for taken in &names {
         let guard = s.hold_long(taken).await;
         assert!(several.try_acquire().answered().await.is_none());
-        let others: Vec<Name> = names.iter().filter(|name| *name != taken).cloned().collect();
-        all_are_free(&s, &others).await;
+        for other in names.iter().filter(|name| *name != taken) {
+            all_are_free(&s, [other]).await;
+        }
         released(guard).await;
     }
     assert!(several.try_acquire().answered().await.is_some());
-    let twice =
-        [&names[0], &names[1], &names[0]].map(|name| s.lock(&client, name).build().expect("fine terms"));
+    let twice = [&names[0], &names[1], &names[0]].map(|name| s.lock(&client, name).built());
     assert_eq!(MultiLock::new(twice).expect_err("it would wait for itself").kind(), ErrorKind::Invalid);
     assert_eq!(MultiLock::new([]).expect_err("nothing to hold").kind(), ErrorKind::Invalid);
 }
@@ -111,13 +108,11 @@ async fn one_lock_through_two_clients_is_refused(s: Setting) {
     let (names, clients) = ([s.name(), s.name()], [s.client().await, s.client().await]);
     for client in &clients {
         // A client of several servers may be open before it has reached all of them.
-        until("the client knows which server it is of", ms(5000), || async {
-            client.info().identity.is_some()
-        })
-        .await;
+        let knows = || async { client.info().identity.is_some() };
+        until("the client knows which server it is of", ms(5000), knows).await;
     }
     let of_both = |names: [&Name; 2]| {
-        let [first, second] = [0, 1].map(|at| s.lock(&clients[at], names[at]).build().expect("fine terms"));
+        let [first, second] = [0, 1].map(|at| s.lock(&clients[at], names[at]).built());
         MultiLock::new([first, second])
     };
     let error = of_both([&names[0], &names[0]]).expect_err("it would wait for itself");
@@ -150,9 +145,9 @@ async fn a_caller_that_gives_up_leaves_none(s: Setting) {
     let first_is_taken = || async { !s.is_free(&first).await };
     until("it has the first and waits for the last", Duration::from_secs(5), first_is_taken).await;
     waiting.abort();
-    all_are_free(&s, std::slice::from_ref(&first)).await;
+    all_are_free(&s, [&first]).await;
     drop(holder_of_last);
-    all_are_free(&s, &[first, last]).await;
+    all_are_free(&s, [&first, &last]).await;
 }
 
 /// Each task wants three of five locks and names them in an order of its own. Unless all tasks acquire them in one
@@ -168,10 +163,8 @@ async fn opposite_orders_do_not_block_each_other(s: Setting) {
             for turn in 0..TURNS {
                 let step = 1 + (task + turn) % 4;
                 let mine = [0, 1, 2].map(|n| (task + turn + n * step) % 5);
-                let guard = multi_for(s.long(), &client, mine.map(|n| &names[n]))
-                    .acquire()
-                    .await
-                    .expect("it waits without end");
+                let several = multi_for(s.long(), &client, mine.map(|n| &names[n]));
+                let guard = several.acquire().await.expect("it waits without end");
                 for n in mine {
                     assert_eq!(inside[n].fetch_add(1, Ordering::SeqCst), 0, "two are inside");
                 }
@@ -184,13 +177,8 @@ async fn opposite_orders_do_not_block_each_other(s: Setting) {
             }
         });
     }
-    let all = async {
-        while let Some(outcome) = tasks.join_next().await {
-            outcome.returned();
-        }
-    };
     // Sooner than the limit of a hanging case, so that this lateness is what is reported and run again.
-    within("each task has its locks or an error", Duration::from_secs(40), all).await;
+    within("each task has its locks or an error", Duration::from_secs(40), tasks.join_all()).await;
 }
 
 async fn the_loss_of_one_is_the_loss_of_all(s: Setting, admin: Arc<dyn Forget>) {
@@ -216,9 +204,7 @@ async fn run_drops_its_work_when_one_lock_goes(s: Setting, admin: Arc<dyn Forget
     let (names, client, endless) = ([s.name(), s.name()], s.client().await, Endless::default());
     let (several, work) = (multi(&s, &client, &names), endless.work());
     let running = tokio::spawn(async move { several.run(async move |_| work.await).await });
-    endless.has_begun().await;
-    admin.forget(&names[1]).await;
-    endless.is_lost(running).await;
+    endless.is_lost_with(&names[1], &*admin, running).await;
     all_are_free(&s, &names).await;
 }
 
@@ -226,18 +212,15 @@ async fn a_lock_lost_during_the_wait_is_retaken(s: Setting, admin: Arc<dyn Forge
     let ([first, last], client) = (in_order(&s), s.client().await);
     let holder_of_last = s.hold_long(&last).await;
     let waiting = waiting(&s, &client, [&last, &first]);
-    let holder = s.lock(&client, &first).build().expect("fine terms");
-    let taken = || async { holder.inspect().answered().await.holder.is_some() };
+    let first_lock = s.lock(&client, &first).built();
+    let taken = || async { holder_of(&first_lock).await.is_some() };
     until("it has the first", Duration::from_secs(5), taken).await;
-    let token = holder.inspect().answered().await.holder.and_then(|holder| holder.token);
+    let token = async || holder_of(&first_lock).await.and_then(|holder| holder.token);
+    let before = token().await;
     admin.forget(&first).await;
-    let again = || async {
-        let now = holder.inspect().answered().await.holder.and_then(|holder| holder.token);
-        now.is_some() && now != token
-    };
+    let again = || async { token().await.is_some_and(|now| Some(now) != before) };
     until("it has the first again", bounds::EVENTUALLY, again).await;
     drop(holder_of_last);
-    let guard =
-        within("both", Duration::from_secs(5), waiting).await.returned().expect("it waits without end");
+    let guard = granted_within("both", Duration::from_secs(5), waiting).await;
     guard.check().expect("the lock is held");
 }

@@ -5,8 +5,9 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::bounds;
 use crate::case::{Case, case};
-use crate::setting::{Setting, ms};
-use crate::timing::{Returned, until, within};
+use crate::runtime::on_a_thread;
+use crate::setting::{Contend, Setting, ms};
+use crate::timing::{until, within};
 
 pub(crate) const CASES: &[Case] = &[case!(
     calls_end_while_the_clients_runtime_stands_still,
@@ -21,11 +22,6 @@ struct StandsStill {
     guard: Guard,
 }
 
-/// Runs `work` on a thread that may drive, and drop, a runtime.
-async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    tokio::task::spawn_blocking(work).await.returned()
-}
-
 async fn calls_end_while_the_clients_runtime_stands_still(s: Setting) {
     let (held, free, setting) = (s.name(), s.name(), s.clone());
     let name = held.clone();
@@ -36,7 +32,7 @@ async fn calls_end_while_the_clients_runtime_stands_still(s: Setting) {
         StandsStill { home, client, guard }
     })
     .await;
-    let lock = s.lock(&client, &free).wait(ms(300)).build().expect("fine terms");
+    let lock = s.lock(&client, &free).wait(ms(300)).built();
     let ends = "the call of a client whose runtime stands still";
     for outcome in [
         within(ends, bounds::EVENTUALLY, guard.renew(s.ttl())).await.map(drop),

@@ -8,15 +8,15 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use lock_core::driver::{Attempt, Claim, Fair, Lease, Queueing, Release, Takeovers, Wakes};
-use lock_core::{Client, ErrorKind};
+use lock_core::{Client, ErrorKind, Guard};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::bounds;
 use crate::case::{Case, case};
 use crate::claims::granted;
 use crate::harness::Count;
-use crate::setting::{Setting, ms};
+use crate::setting::{Contend, Setting, ms, waiters_of};
 use crate::timing::{Answered, Returned, assert_answered, assert_in_time, released, until, within};
 
 pub(crate) const CASES: &[Case] = &[
@@ -39,16 +39,10 @@ pub(crate) const CASES: &[Case] = &[
 
 async fn a_wait_that_runs_out_names_the_holder(s: Setting) {
     let (name, holder, waiter) = (s.name(), s.client().await, s.client().await);
-    let lock = holder
-        .lock(name.as_str())
-        .ttl(s.ttl() * 10)
-        .label("deploy@web-3 pid 4711")
-        .build()
-        .expect("fine terms");
-    let guard = lock.acquire().answered().await;
+    let guard = s.lock(&holder, &name).ttl(s.ttl() * 10).label("deploy@web-3 pid 4711").held().await;
     for wait in [Duration::ZERO, ms(1), ms(150)] {
         let started = Instant::now();
-        let lock = s.lock(&waiter, &name).wait(wait).build().expect("fine terms");
+        let lock = s.lock(&waiter, &name).wait(wait).built();
         let outcome = within("its wait is over", bounds::EVENTUALLY, lock.acquire()).await;
         let error = outcome.expect_err("it is held");
         let took = started.elapsed();
@@ -63,17 +57,13 @@ async fn a_wait_that_runs_out_names_the_holder(s: Setting) {
 }
 
 async fn a_waiter_has_it_after_a_release(s: Setting) {
-    let name = s.name();
-    let guard = s.hold_long(&name).await;
-    let waiter = waiting(&s, &name).await;
+    let (guard, waiter) = held_and_waited_for(&s).await;
     released(guard).await;
     within("the hand-over", ms(1000), waiter).await.returned();
 }
 
 async fn a_waiter_has_it_after_a_drop(s: Setting) {
-    let name = s.name();
-    let guard = s.hold_long(&name).await;
-    let waiter = waiting(&s, &name).await;
+    let (guard, waiter) = held_and_waited_for(&s).await;
     drop(guard);
     within("the hand-over", ms(1000), waiter).await.returned();
 }
@@ -81,12 +71,10 @@ async fn a_waiter_has_it_after_a_drop(s: Setting) {
 /// A holder that dies sends nothing. A lease that is not renewed has the same effect.
 async fn a_waiter_has_it_after_its_holder_died(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
-    let lock = s.lock(&client, &name).fixed_lease().build().expect("fine terms");
-    let dead = lock.acquire().answered().await;
+    let dead = s.lock(&client, &name).fixed_lease().held().await;
     let token = dead.token();
     std::mem::forget(dead);
-    let other = s.client().await;
-    let lock = s.lock(&other, &name).build().expect("fine terms");
+    let lock = s.lock_elsewhere(&name).await.built();
     let bound = bounds::after_a_death(&s.info, s.ttl());
     let guard = within("the lease ends", bound, lock.acquire()).answered().await;
     assert!(guard.token() > token);
@@ -95,9 +83,8 @@ async fn a_waiter_has_it_after_its_holder_died(s: Setting) {
 /// The ttl of a waiter is the one that it will have, not the one that it waits for.
 async fn a_waiter_goes_by_its_holders_ttl(s: Setting) {
     for (holders, waiters) in [(s.ttl(), s.ttl() * 10), (s.ttl() * 3, s.ttl())] {
-        let name = s.name();
-        let (client, other) = (s.client().await, s.client().await);
-        let lock = other.lock(name.as_str()).ttl(waiters).build().expect("fine terms");
+        let (name, client) = (s.name(), s.client().await);
+        let lock = s.lock_elsewhere(&name).await.ttl(waiters).built();
         let mut dead = s.claim(&client, &name, holders, Queueing::No);
         let asked = Instant::now();
         granted(&mut dead).await;
@@ -111,36 +98,25 @@ async fn a_waiter_goes_by_its_holders_ttl(s: Setting) {
     }
 }
 
-/// Starts a task that waits for `name`, and is certain to wait when this returns.
-async fn waiting(s: &Setting, name: &lock_core::Name) -> tokio::task::JoinHandle<()> {
-    let client = s.client().await;
-    let lock = client.lock(name.as_str()).ttl(s.ttl() * 20).build().expect("fine terms");
-    let task = tokio::spawn(async move {
-        let guard = lock.acquire().await.expect("it waits without end");
-        released(guard).await;
-        drop(client);
-    });
+/// Holds a lock, and starts a task that waits for it, and is certain to wait when this returns. It then releases the lock.
+async fn held_and_waited_for(s: &Setting) -> (Guard, JoinHandle<()>) {
+    let name = s.name();
+    let guard = s.hold_long(&name).await;
+    let lock = s.lock_elsewhere(&name).await.ttl(s.long()).built();
+    let waiter = tokio::spawn(async move { released(lock.acquire().answered().await).await });
     tokio::time::sleep(ms(60)).await;
-    assert!(!task.is_finished());
-    task
+    assert!(!waiter.is_finished());
+    (guard, waiter)
 }
 
 /// Releases at every moment around the other clients' looks, listens and waits. A lost wake-up costs a safety poll,
 /// which takes seconds.
 async fn no_wake_up_is_lost_over_many_hand_overs(s: Setting) {
-    let name = s.name();
-    let mut clients = Vec::new();
-    for _ in 0..3 {
-        clients.push(s.client().await);
-    }
+    let (name, worst) = (s.name(), Arc::new(AtomicU64::new(0)));
+    let clients = [s.client().await, s.client().await, s.client().await];
     let mut tasks = JoinSet::new();
-    let worst = Arc::new(AtomicU64::new(0));
     for client in clients {
-        let lock = client
-            .lock(name.as_str())
-            .ttl(Duration::from_secs(30).min(s.info.max_ttl))
-            .build()
-            .expect("fine terms");
+        let lock = s.lock(&client, &name).ttl(Duration::from_secs(30).min(s.info.max_ttl)).built();
         let worst = worst.clone();
         tasks.spawn(async move {
             for n in 0..150_u64 {
@@ -152,12 +128,10 @@ async fn no_wake_up_is_lost_over_many_hand_overs(s: Setting) {
             }
         });
     }
-    while let Some(outcome) = tasks.join_next().await {
-        outcome.returned();
-    }
-    let (worst, bound) =
-        (ms(worst.load(Ordering::Relaxed)), if s.info.wakes == Wakes::Pushed { 1500 } else { 3000 });
-    assert_in_time!(worst < ms(bound), "a waiter slept for {worst:?}");
+    tasks.join_all().await;
+    let worst = ms(worst.load(Ordering::Relaxed));
+    let bound = if s.info.wakes == Wakes::Pushed { ms(1500) } else { ms(3000) };
+    assert_in_time!(worst < bound, "a waiter slept for {worst:?}");
 }
 
 async fn waiters_of_one_process_come_in_their_order(s: Setting) {
@@ -166,7 +140,7 @@ async fn waiters_of_one_process_come_in_their_order(s: Setting) {
     let (order, mut came) = mpsc::unbounded_channel();
     let mut tasks = JoinSet::new();
     for n in 0..20 {
-        let lock = client.lock(name.as_str()).ttl(s.ttl() * 20).build().expect("fine terms");
+        let lock = client.lock(name.as_str()).ttl(s.ttl() * 20).built();
         let order = order.clone();
         let (asking, asked) = oneshot::channel();
         tasks.spawn(async move {
@@ -194,28 +168,18 @@ async fn waiters_of_one_process_come_in_their_order(s: Setting) {
 async fn a_thousand_waiters_cost_four_requests_a_hand_over(s: Setting, admin: Arc<dyn Count>) {
     const TASKS: u64 = 1000;
     let (name, client) = (s.name(), s.client().await);
-    let guard = client
-        .lock(name.as_str())
-        .ttl(Duration::from_secs(30))
-        .build()
-        .expect("fine terms")
-        .acquire()
-        .answered()
-        .await;
+    let guard = client.lock(name.as_str()).ttl(Duration::from_secs(30)).held().await;
     let mut tasks = JoinSet::new();
     for _ in 0..TASKS {
-        let lock = client.lock(name.as_str()).ttl(Duration::from_secs(30)).build().expect("fine terms");
+        let lock = client.lock(name.as_str()).ttl(Duration::from_secs(30)).built();
         tasks.spawn(async move {
-            let guard = lock.acquire().answered().await;
-            released(guard).await;
+            released(lock.acquire().answered().await).await;
         });
     }
     tokio::time::sleep(ms(100)).await;
     let before = admin.counters().await.requests;
     drop(guard);
-    while let Some(outcome) = tasks.join_next().await {
-        outcome.returned();
-    }
+    tasks.join_all().await;
     let each = (admin.counters().await.requests - before) as f64 / TASKS as f64;
     println!("{}: {each} requests a hand-over", s.harness.name());
     // Besides the hand-overs, there are the holder's look for a revoke, and the requests to listen: once, not at each
@@ -253,11 +217,11 @@ async fn cost_of_a_hand_over(s: &Setting, admin: &dyn Count, client: &Client, wa
     until("all are in the queue", s.ttl() * 5, || async { queued.load(Ordering::SeqCst) == waiters }).await;
     let (waited, idle) = (requests_during(admin, tokio::time::sleep(s.ttl())).await, s.ttl());
     let began = Instant::now();
-    let during = requests_during(admin, async {
+    let hand_overs = async {
         assert!(matches!(holder.release().answered().await, Release::Released { .. }));
         turns.join_all().await;
-    })
-    .await;
+    };
+    let during = requests_during(admin, hand_overs).await;
     // An upper bound: those who have had their turn ask no more.
     let kept_places = waited / idle.as_secs_f64() * began.elapsed().as_secs_f64();
     (during - kept_places) / waiters as f64
@@ -273,12 +237,10 @@ async fn requests_during(admin: &dyn Count, work: impl Future) -> f64 {
 async fn take_a_turn(mut claim: Box<dyn Claim>, queued: Arc<AtomicUsize>) {
     assert!(matches!(claim.attempt().answered().await, Attempt::Busy(_)));
     claim.listen().answered().await;
-    let mut looks = 0;
+    let mut is_counted = false;
     while let Attempt::Busy(busy) = claim.attempt().answered().await {
-        if looks == 0 {
-            queued.fetch_add(1, Ordering::SeqCst);
-        }
-        looks += 1;
+        queued.fetch_add(usize::from(!is_counted), Ordering::SeqCst);
+        is_counted = true;
         // Some servers keep a place for those who look from time to time.
         let next_look = busy.free_in.unwrap_or(bounds::EVENTUALLY).max(ms(10));
         let _: Option<()> = tokio::time::timeout(next_look, claim.changed()).await.ok();
@@ -290,20 +252,18 @@ async fn take_a_turn(mut claim: Box<dyn Claim>, queued: Arc<AtomicUsize>) {
 async fn clients_come_in_the_order_in_which_they_asked(s: Setting) {
     let (name, turns) = (s.name(), Arc::new(Mutex::new(Vec::new())));
     let held = s.hold_long(&name).await;
-    let seen = s.lock(&s.client().await, &name).build().expect("fine terms");
+    let seen = s.lock_elsewhere(&name).await.built();
     let mut waiting = JoinSet::new();
     for n in 0..8_u32 {
         let (client, turns) = (s.client().await, turns.clone());
-        let lock = client.lock(name.as_str()).ttl(s.ttl() * (10 + n % 2 * 10)).build().expect("fine terms");
+        let lock = client.lock(name.as_str()).ttl(s.ttl() * (10 + n % 2 * 10)).built();
         waiting.spawn(async move {
             let guard = lock.acquire().answered().await;
             turns.lock().expect("no code panics while it holds this mutex").push(n);
             released(guard).await;
         });
-        until("it stands in the queue", ms(5000), || async {
-            seen.inspect().answered().await.waiters.is_some_and(|waiters| waiters.len() > n as usize)
-        })
-        .await;
+        let is_queued = || async { waiters_of(&seen).await > n as usize };
+        until("it stands in the queue", ms(5000), is_queued).await;
     }
     released(held).await;
     waiting.join_all().await;
@@ -318,7 +278,7 @@ async fn two_processes_share_a_name_evenly(s: Setting) {
     for process in 0..2 {
         let client = s.client().await;
         for _ in 0..8 {
-            let lock = client.lock(name.as_str()).ttl(Duration::from_secs(20)).build().expect("fine terms");
+            let lock = client.lock(name.as_str()).ttl(Duration::from_secs(20)).built();
             let (stop, all) = (stop.clone(), all.clone());
             tasks.spawn(async move {
                 let mut turns = 0_u64;

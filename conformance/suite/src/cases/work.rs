@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use lock_core::{ErrorKind, Result};
+use lock_core::{ErrorKind, Name, Result};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use crate::bounds;
 use crate::case::{Case, case};
 use crate::harness::Forget;
-use crate::setting::Setting;
+use crate::setting::{Contend, Setting};
 use crate::timing::{Returned, within};
 
 pub(crate) const CASES: &[Case] = &[
@@ -41,17 +41,21 @@ impl Endless {
         }
     }
 
-    pub(super) async fn has_begun(&self) {
-        self.begun.notified().await;
-    }
-
     /// Returns how often the work was dropped.
     pub(super) fn drops(&self) -> u64 {
         self.dropped.load(Ordering::SeqCst)
     }
 
-    /// Checks that `running`, which runs the work, reports the loss of its lock and has dropped the work once.
-    pub(super) async fn is_lost(&self, running: JoinHandle<Result<()>>) {
+    /// Makes the server forget the holder of `name`, and checks that `running`, which runs the work under that lock,
+    /// reports the loss and has dropped the work once.
+    pub(super) async fn is_lost_with(
+        &self,
+        name: &Name,
+        admin: &dyn Forget,
+        running: JoinHandle<Result<()>>,
+    ) {
+        self.begun.notified().await;
+        admin.forget(name).await;
         let outcome = within("the loss", bounds::EVENTUALLY, running).await.returned();
         assert_eq!(outcome.expect_err("the lock is gone").kind(), ErrorKind::Lost);
         assert_eq!(self.drops(), 1);
@@ -60,24 +64,19 @@ impl Endless {
 
 async fn run_drops_its_work_when_the_lock_goes(s: Setting, admin: Arc<dyn Forget>) {
     let (name, client, endless) = (s.name(), s.client().await, Endless::default());
-    let (lock, work) = (s.lock(&client, &name).build().expect("fine terms"), endless.work());
+    let (lock, work) = (s.lock(&client, &name).built(), endless.work());
     let running = tokio::spawn(async move { lock.run(async move |_| work.await).await });
-    endless.has_begun().await;
-    admin.forget(&name).await;
-    endless.is_lost(running).await;
+    endless.is_lost_with(&name, &*admin, running).await;
     assert!(s.is_free(&name).await);
 }
 
 async fn try_run_drops_its_work_when_the_lock_goes(s: Setting, admin: Arc<dyn Forget>) {
     let (name, client, endless) = (s.name(), s.client().await, Endless::default());
-    let (lock, work) = (s.lock(&client, &name).build().expect("fine terms"), endless.work());
+    let (lock, work) = (s.lock(&client, &name).built(), endless.work());
     let running = tokio::spawn(async move {
-        let ran = lock.try_run(async move |_| work.await).await?;
-        ran.expect("the lock is free");
+        lock.try_run(async move |_| work.await).await?.expect("the lock is free");
         Ok(())
     });
-    endless.has_begun().await;
-    admin.forget(&name).await;
-    endless.is_lost(running).await;
+    endless.is_lost_with(&name, &*admin, running).await;
     assert!(s.is_free(&name).await);
 }

@@ -273,6 +273,11 @@ impl Proxy {
         self.log.count(fault)
     }
 
+    /// Returns on how many connections, so far, something was held in this direction.
+    pub(crate) fn held(&self, direction: Direction) -> u64 {
+        self.count(Fault::Held(direction))
+    }
+
     /// Returns how many connections were ended by servers, and not by clients or the proxy.
     pub fn ended_by_servers(&self) -> u64 {
         self.listeners.iter().map(|listener| listener.network.ended_by_server.load(Ordering::SeqCst)).sum()

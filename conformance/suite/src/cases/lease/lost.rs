@@ -11,13 +11,12 @@ use super::ttl_of_renewals;
 use crate::bounds;
 use crate::cases::work::Endless;
 use crate::harness::{Forget, OwnServers};
-use crate::setting::{Setting, lost_in_time, ms, renewed};
+use crate::setting::{Contend, Setting, lost_in_time, ms, opened, renewed};
 use crate::timing::{Answered, Returned, assert_in_time, released, still_held, within};
 
 pub(super) async fn a_forgotten_lock_is_lost_at_the_next_renewal(s: Setting, admin: Arc<dyn Forget>) {
     let (name, client, ttl) = (s.name(), s.client().await, ttl_of_renewals(&s));
-    let lock = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
-    let guard = lock.acquire().answered().await;
+    let guard = client.lock(name.as_str()).ttl(ttl).held().await;
     admin.forget(&name).await;
     let cause = within("the loss", bounds::next_renewal(ttl), guard.lost()).await;
     assert!(matches!(cause, LossReason::Gone | LossReason::Taken | LossReason::Session), "{cause}");
@@ -40,10 +39,8 @@ pub(super) async fn protect_drops_the_work_when_the_lock_goes(s: Setting, admin:
 }
 
 pub(super) async fn a_dead_server_means_lost_at_the_deadline(s: Setting, servers: Arc<dyn OwnServers>) {
-    let name = s.name();
-    let mut server = servers.start().await;
-    let client = server.open(Options::default()).answered().await;
-    let guard = s.hold_by(&client, &name).await;
+    let (name, mut server) = (s.name(), servers.start().await);
+    let guard = s.hold_on(&*server, &name).await;
     tokio::time::sleep(s.ttl()).await;
     renewed(&guard, s.ttl()).await;
     let (asked, left) = (Instant::now(), guard.valid_for());
@@ -55,9 +52,8 @@ pub(super) async fn a_dead_server_means_lost_at_the_deadline(s: Setting, servers
     let released = within("a release with a dead server", bounds::EVENTUALLY, guard.release());
     assert_eq!(released.await, Ending::Expired);
     server.resume();
-    let other = server.open(Options::default()).answered().await;
-    let lock = s.lock(&other, &name).build().expect("fine terms");
-    drop(within("it is free again", s.ttl() * 4 + ms(2000), lock.acquire()).answered().await);
+    let again = s.lock_on(&*server, &name).await.built();
+    drop(within("it is free again", s.ttl() * 4 + ms(2000), again.acquire()).answered().await);
 }
 
 /// The release continues in the background, whether its caller waits, has given up, or has only dropped the guard. The
@@ -72,26 +68,22 @@ pub(super) async fn a_release_unanswered_by_a_dead_server_goes_on(s: Setting, se
     });
     let client = server.open(options).answered().await;
     let ttl = Duration::from_secs(25).min(client.info().max_ttl);
-    let locks = [s.name(), s.name(), s.name()]
-        .map(|name| client.lock(name.as_str()).ttl(ttl).build().expect("fine terms"));
-    let mut guards = Vec::new();
-    for lock in &locks {
-        guards.push(lock.acquire().answered().await);
-    }
-    let other = server.open(Options::default()).answered().await;
-    let [waits, gives_up, drops] = <[_; 3]>::try_from(guards).expect("three");
+    let names = [s.name(), s.name(), s.name()];
+    let [waits, gives_up, drops] = names.each_ref().map(|name| client.lock(name.as_str()).ttl(ttl).held());
+    let (waits, gives_up, drops) = (waits.await, gives_up.await, drops.await);
+    let other = opened(&*server).await;
     server.pause();
     let (waits, gives_up) = (tokio::spawn(waits.release()), tokio::spawn(gives_up.release()));
     drop(drops);
-    let all_failed = failed.wait_for(|failed| failed.len() == locks.len());
+    let all_failed = failed.wait_for(|failed| failed.len() == names.len());
     let met = within("each release has met the dead server", bounds::EVENTUALLY, all_failed).await;
     drop(met.expect("the client lives"));
     assert!(!waits.is_finished(), "the lease has not ended");
     gives_up.abort();
     server.resume();
     let resumed = Instant::now();
-    for lock in &locks {
-        let again = s.lock(&other, lock.name()).build().expect("fine terms");
+    for name in &names {
+        let again = s.lock(&other, name).built();
         // Long before the lease would end.
         let limit = (ttl / 4).saturating_sub(resumed.elapsed());
         released(within("it is free again", limit, again.acquire()).answered().await).await;
@@ -101,10 +93,8 @@ pub(super) async fn a_release_unanswered_by_a_dead_server_goes_on(s: Setting, se
 }
 
 pub(super) async fn at_risk_comes_before_lost(s: Setting, servers: Arc<dyn OwnServers>) {
-    let name = s.name();
-    let mut server = servers.start().await;
-    let client = server.open(Options::default()).answered().await;
-    let guard = s.hold_by(&client, &name).await;
+    let (name, mut server) = (s.name(), servers.start().await);
+    let guard = s.hold_on(&*server, &name).await;
     // Less than half of the ttl, but as much as possible.
     let before = s.ttl() * 49 / 100;
     let risk = tokio::time::timeout(s.ttl() * 2, guard.at_risk(before)).await;

@@ -9,7 +9,7 @@ use lock_core::{FencingToken, Lock, Options, Random};
 use super::long;
 use crate::harness::ThroughProxy;
 use crate::proxy::Direction;
-use crate::setting::{Setting, lost_eventually, ms};
+use crate::setting::{Contend, Setting, lost_eventually, ms};
 use crate::timing::{Answered, Returned, released, still_held, until, void};
 
 /// Twice as many requests where a lease is written by a client that looks first, and may have to read what it has written.
@@ -24,11 +24,11 @@ pub(super) async fn a_slow_answer_counts_against_the_lease(s: Setting, net: Arc<
     let (ttl, slow) = (s.ttl() * 3, s.ttl() / 2 / pace(&s));
     let client = net.client(&proxy, Options::default().patience(ttl)).await;
     // Everything that happens only at first use is done here, so that each later call takes one answer.
-    let guard = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms").acquire().answered().await;
+    let guard = client.lock(name.as_str()).ttl(ttl).held().await;
     guard.renew(ttl).answered().await;
     released(guard).await;
     proxy.delay(Direction::ToClient, slow);
-    let lock = client.lock(name.as_str()).ttl(ttl).fixed_lease().build().expect("fine terms");
+    let lock = client.lock(name.as_str()).ttl(ttl).fixed_lease().built();
     let asked = Instant::now();
     let guard = lock.acquire().await.expect("it is slow, but in time");
     let left = guard.valid_for();
@@ -49,7 +49,7 @@ pub(super) async fn a_network_that_trickles_costs_nothing_but_time(s: Setting, n
     // A renewal may take as many steps as a message has bytes, and must be answered after a third of the ttl.
     let ttl = s.ttl() * 10 * pace(&s);
     let client = net.client(&proxy, Options::default().patience(ttl)).await;
-    let lock = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
+    let lock = client.lock(name.as_str()).ttl(ttl).built();
     for pause in [Duration::ZERO, ms(1)] {
         released(lock.acquire().answered().await).await;
         proxy.trickle(Direction::ToClient, Duration::ZERO);
@@ -63,8 +63,7 @@ pub(super) async fn a_network_that_trickles_costs_nothing_but_time(s: Setting, n
         assert!(guard.valid_for() + took <= ttl || s.info.lease == Lease::Session, "{took:?} of {ttl:?}");
         guard.renew(ttl).answered().await;
         s.is_kept(&guard, &name).await;
-        released(guard).await;
-        assert!(s.is_free(&name).await);
+        s.freed(guard).await;
     }
 }
 
@@ -78,7 +77,7 @@ pub(super) async fn answers_belong_to_their_calls_whatever_was_cancelled(
     let mut held = Vec::new();
     for _ in 0..6 {
         let name = s.name();
-        held.push((long(&client, &name), long(&direct, &name).acquire().answered().await));
+        held.push((long(&client, &name).built(), long(&direct, &name).held().await));
     }
     let (mut answered, mut cancelled) = ([0; 3], 0);
     for round in 0..8 {
@@ -89,7 +88,7 @@ pub(super) async fn answers_belong_to_their_calls_whatever_was_cancelled(
         for n in 0..60 {
             let (lock, guard) = &held[n % held.len()];
             let enough = Random::system().up_to(s.ttl());
-            let short = s.lock(&client, lock.name()).build().expect("fine terms");
+            let short = s.lock(&client, lock.name()).built();
             let lock = if n % 5 == 0 { short } else { lock.clone() };
             let (token, what) = (guard.token(), n / held.len() % 3);
             calls.spawn(async move { (what, tokio::time::timeout(enough, ask(lock, token, what)).await) });
