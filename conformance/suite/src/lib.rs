@@ -34,13 +34,11 @@ mod selection;
 mod setting;
 #[cfg(unix)]
 mod signals;
-mod single;
 mod suspendable;
 pub mod timing;
 mod verdict;
 
 pub use harness::{Ability, Counters, Data, Harness, Missing, Step};
-pub use runner::{failed, not_run, run};
+pub use runner::{CaseOutcome, failed, not_run, run, run_case};
 pub use setting::is_full_run;
-pub use single::{CaseOutcome, run_case};
 pub use verdict::Verdict;

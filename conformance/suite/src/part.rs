@@ -2,8 +2,6 @@
 //! and not the program `lock`. It prints a line for each thing that it sees.
 
 #[cfg(unix)]
-mod busy;
-#[cfg(unix)]
 mod forked;
 #[cfg(unix)]
 mod stopped;
@@ -21,9 +19,6 @@ use crate::verdict::Verdict;
 const ORDER: &str = "LOCK_TEST_PART";
 /// The first line of a process: it holds the lock, with this token.
 const HOLDS: &str = "holds with token ";
-/// The number of times that [`Part::ForksBusy`] forks.
-#[cfg(unix)]
-pub(crate) const BUSY_FORKS: usize = 40;
 /// The longest time that a process may take for its next line.
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -62,6 +57,17 @@ impl Part {
     fn as_str(self) -> &'static str {
         Part::ALL.into_iter().find(|(_, part)| *part == self).map_or("", |(name, _)| name)
     }
+
+    /// Returns the number of the last child of a process that forks. Child 0 only drops what it has; the others, in turn,
+    /// make every call before.
+    #[cfg(unix)]
+    pub(crate) fn last_child(self) -> usize {
+        match self {
+            Part::Forks => 2,
+            Part::ForksBusy => 40,
+            _ => 0,
+        }
+    }
 }
 
 impl Order {
@@ -86,9 +92,8 @@ impl Order {
         match self.part {
             Part::Late => crate::runtime::block_on(stopped::late(self, harness)),
             Part::Waits => crate::runtime::block_on(stopped::waits(self, harness)),
-            Part::Forks => forked::forks(self, harness),
+            Part::Forks | Part::ForksBusy => forked::forks(self, harness),
             Part::ForksInside => forked::forks_inside(self, harness),
-            Part::ForksBusy => busy::forks(self, harness),
         }
         Verdict::Passed
     }

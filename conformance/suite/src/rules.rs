@@ -104,31 +104,21 @@ where
         Trial::ignorable_test(name, move || {
             let ran = judge(Load::Light, &what, || in_time(test.clone()));
             let ran = ran.inspect_err(|why| record::failed(&what, why))?;
-            Ok(match ran {
-                Ran::Completed => Completion::Completed,
-                Ran::NotRun(why) => {
-                    record::not_run(&what, &why);
-                    Completion::ignored_with(why)
-                }
-            })
+            if let Completion::Ignored { reason: Some(why) } = &ran {
+                record::not_run(&what, why);
+            }
+            Ok(ran)
         })
     };
     tests.into_iter().map(trial).collect()
 }
 
-/// The outcome of a test that did not fail.
-enum Ran {
-    Completed,
-    /// It could not be run, for this reason.
-    NotRun(String),
-}
-
 /// Runs a test on a thread that is left behind if the test hangs. The error says why it failed.
-fn in_time<O: Outcome>(test: impl FnOnce() -> O + Send + 'static) -> Result<Ran, Failure> {
+fn in_time<O: Outcome>(test: impl FnOnce() -> O + Send + 'static) -> Result<Completion, Failure> {
     let panics = Panics::watch();
     let (told, ended) = mpsc::channel();
     let thread = thread::Builder::new().name(panics.threads().to_owned()).spawn(move || {
-        let ran = test().ran().map_or_else(Ran::NotRun, |()| Ran::Completed);
+        let ran = test().ran().map_or_else(Completion::ignored_with, |()| Completion::Completed);
         // The receiver has gone if the test has hung.
         let _: Result<(), _> = told.send(ran);
     });

@@ -40,16 +40,56 @@ pub fn run(harness: impl Harness) -> Verdict {
         return part.play(&harness);
     }
     let harness: Arc<dyn Harness> = Arc::new(harness);
-    let info = block_on(async { harness.open(Options::default()).await.map(|client| client.info()) });
-    let info = match info {
-        Ok(info) => info,
-        Err(e) => {
-            eprintln!("{}: the server under test can't be used: {e:?}", harness.name());
+    match setting_of(harness.clone()) {
+        Ok(setting) => run_on(&setting, &Selection::from_args()),
+        Err(why) => {
+            eprintln!("{}: {why}", harness.name());
             harness.server_ended().iter().for_each(|why| eprintln!("{}", server_ended(why)));
-            return Verdict::Failed;
+            Verdict::Failed
         }
+    }
+}
+
+/// Opens a client, to learn what the server says of itself. The error says why it can't be opened.
+fn setting_of(harness: Arc<dyn Harness>) -> Result<Setting, String> {
+    let info = block_on(async { harness.open(Options::default()).await.map(|client| client.info()) });
+    match info {
+        Ok(info) => Ok(Setting { harness, info }),
+        Err(e) => Err(format!("the server under test can't be used: {e:?}")),
+    }
+}
+
+/// The outcome of a case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CaseOutcome {
+    /// The backend did what the case asks for.
+    Passed,
+    /// It did not; the text says what is wrong.
+    Failed(String),
+    /// It was not run, for this reason: the backend does not promise it, or the harness is not able to test it.
+    NotRun(String),
+}
+
+/// Runs the case `topic::name` on `harness`, and returns what became of it. Reports nothing. It is for tests that compare
+/// this with what should become of it: of drivers with known flaws, for example.
+///
+/// Cases that are called from several threads at a time share the machine as in a run of the whole suite. The caller
+/// must not be in a runtime: the case has one of its own.
+///
+/// # Panics
+///
+/// If there is no case of this name.
+pub fn run_case(harness: Arc<dyn Harness>, name: &str) -> CaseOutcome {
+    let case = cases::all().find(|case| name.split_once("::") == Some((case.topic, case.name)));
+    let case = case.unwrap_or_else(|| panic!("there is no case {name}"));
+    let setting = match setting_of(harness) {
+        Ok(setting) => setting,
+        Err(why) => return CaseOutcome::Failed(why),
     };
-    run_on(&Setting { harness, info }, &Selection::from_args())
+    match reason_not_to(case, &setting) {
+        Some(reason) => CaseOutcome::NotRun(reason),
+        None => judged(case, &setting).map_or_else(CaseOutcome::Failed, |()| CaseOutcome::Passed),
+    }
 }
 
 /// Runs the selected cases, and reports them.
@@ -107,7 +147,7 @@ pub fn failed(backend: &str, why: &str) -> Verdict {
     Verdict::Failed
 }
 
-pub(crate) fn reason_not_to(case: &Case, setting: &Setting) -> Option<String> {
+fn reason_not_to(case: &Case, setting: &Setting) -> Option<String> {
     if !(case.applies)(setting) {
         return Some("it is about what this backend does not promise".into());
     }
@@ -139,7 +179,7 @@ fn complete(case: &'static Case, setting: &Setting, ran: &Mutex<Vec<Played>>) ->
 }
 
 /// Runs a case until it is judged. The error says why it failed.
-pub(crate) fn judged(case: &'static Case, setting: &Setting) -> Result<(), String> {
+fn judged(case: &'static Case, setting: &Setting) -> Result<(), String> {
     judge(case.load, &what(case, setting), || outcome_of(case, setting))
 }
 

@@ -4,11 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use lock_core::Name;
-
 use crate::case::{Case, case};
 use crate::harness::{Processes, ThroughProxy};
-use crate::part::{BUSY_FORKS, Order, Part, PartProcess};
+use crate::part::{Order, Part, PartProcess};
 use crate::runtime::on_a_thread;
 use crate::setting::{Contend, Setting, ms};
 use crate::timing::{Returned, assert_in_time, released};
@@ -63,26 +61,26 @@ async fn a_program_that_is_started_has_no_connection(s: Setting, _: Arc<dyn Thro
     released(guard).await;
 }
 
-/// Starts a process that holds the lock and forks.
-async fn forking(s: &Setting, processes: &dyn Processes, name: &Name, part: Part) -> PartProcess {
+/// Starts a process that holds the lock and forks, and checks that its children wait for nothing, and that the parent keeps
+/// the lock for longer than its lease, and releases it.
+async fn forks_and_keeps_it(s: &Setting, processes: &dyn Processes, part: Part) {
+    let name = s.name();
     let mut process = Order { part, name: name.to_string(), ttl: s.ttl() * 2 }.start(processes);
     process.holds().await;
-    process
-}
-
-/// Checks that the parent keeps the lock for longer than its lease, and releases it.
-async fn the_parent_keeps_it(s: &Setting, name: &Name, mut part: PartProcess) {
+    for child in 0..=part.last_child() {
+        assert_eq!(process.says().await, format!("child {child} ends"));
+    }
     let end = Instant::now() + s.ttl() * 3;
     while Instant::now() < end {
-        if s.is_free(name).await {
-            let said = parents_ending(&mut part).await;
+        if s.is_free(&name).await {
+            let said = parents_ending(&mut process).await;
             assert_in_time!(said != "parent: Released", "asked when the parent had released it");
             panic!("the child has released its parent's lock, or this: {said}");
         }
         tokio::time::sleep(s.ttl() / 8).await;
     }
-    assert_eq!(parents_ending(&mut part).await, "parent: Released");
-    assert!(s.is_free(name).await);
+    assert_eq!(parents_ending(&mut process).await, "parent: Released");
+    assert!(s.is_free(&name).await);
 }
 
 /// Returns the last line of the parent. It holds until it releases, so only the server's answer can have come too late.
@@ -93,40 +91,14 @@ async fn parents_ending(part: &mut PartProcess) -> String {
 }
 
 async fn a_fork_holds_nothing_and_releases_nothing(s: Setting, processes: Arc<dyn Processes>) {
-    let name = s.name();
-    let mut part = forking(&s, &*processes, &name, Part::Forks).await;
-    for expected in [
-        "child, held: false, certain: 0ns",
-        "child, lost: RuntimeEnded",
-        "child, at risk: RuntimeEnded",
-        "child, protect: Lost",
-        "child, renew: Lost",
-        "child, acquire: Unavailable { effect: NotApplied }",
-        "child, try_acquire: Unavailable { effect: NotApplied }",
-        "child, inspect: Unavailable { effect: NotApplied }",
-        "child, check: Unavailable { effect: NotApplied }",
-        "child, shutdown: 1",
-        "child, release: Expired",
-        "child has dropped it",
-    ] {
-        assert_eq!(part.says().await, expected);
-    }
-    the_parent_keeps_it(&s, &name, part).await;
+    forks_and_keeps_it(&s, &*processes, Part::Forks).await;
 }
 
 async fn a_fork_that_keeps_the_runtime_releases_nothing(s: Setting, processes: Arc<dyn Processes>) {
-    let name = s.name();
-    let mut part = forking(&s, &*processes, &name, Part::ForksInside).await;
-    assert_eq!(part.says().await, "child has dropped it");
-    the_parent_keeps_it(&s, &name, part).await;
+    forks_and_keeps_it(&s, &*processes, Part::ForksInside).await;
 }
 
 /// A fork has copies of the parent's mutexes, and some of them stay locked for ever: by a thread that is not in the fork.
 async fn a_fork_of_a_busy_process_waits_for_nothing(s: Setting, processes: Arc<dyn Processes>) {
-    let name = s.name();
-    let mut part = forking(&s, &*processes, &name, Part::ForksBusy).await;
-    for nth in 1..=BUSY_FORKS {
-        assert_eq!(part.says().await, format!("child {nth} ends"));
-    }
-    the_parent_keeps_it(&s, &name, part).await;
+    forks_and_keeps_it(&s, &*processes, Part::ForksBusy).await;
 }

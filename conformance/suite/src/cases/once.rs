@@ -8,6 +8,7 @@ use lock_core::{
     Client, Completion, Ending, ErrorKind, Guard, Name, Options, Period, PeriodicGuard, PeriodicLock,
 };
 use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
 
 use crate::bounds;
 use crate::case::{Case, case};
@@ -45,9 +46,10 @@ impl ServerClock {
         ServerClock(s.claim(client, &s.name(), s.ttl(), Queueing::No))
     }
 
-    /// Returns the microseconds since 1970.
-    async fn now(&mut self) -> i64 {
-        self.0.server_time().answered().await.as_micros()
+    /// Returns the time since 1970.
+    async fn now(&mut self) -> Duration {
+        let micros = self.0.server_time().answered().await.as_micros();
+        Duration::from_micros(u64::try_from(micros).expect("it is later than 1970"))
     }
 }
 
@@ -55,7 +57,7 @@ impl ServerClock {
 #[derive(Clone, Copy)]
 struct Slot {
     period: Period,
-    began: i64,
+    began: Duration,
 }
 
 impl Slot {
@@ -63,8 +65,7 @@ impl Slot {
     async fn beginning(s: &Setting, length: Duration) -> (Slot, ServerClock) {
         let mut clock = ServerClock::of(s, &s.client().await);
         let began = clock.now().await;
-        let offset = micros(began.rem_euclid(length_of(length)));
-        let period = Period::every(length).and_then(|period| period.with_offset(offset));
+        let period = Period::every(length).and_then(|period| period.with_offset(rest(began, length)));
         (Slot { period: period.expect("shorter than the period"), began }, clock)
     }
 
@@ -77,27 +78,26 @@ impl Slot {
         s.lock(client, name).build().and_then(|lock| lock.once_per(self.period)).expect("fine terms")
     }
 
-    fn ends(self) -> i64 {
-        self.began + length_of(self.period.length())
-    }
-
-    async fn is_over(self, clock: &mut ServerClock) -> bool {
-        clock.now().await >= self.ends()
+    fn ends(self) -> Duration {
+        self.began + self.period.length()
     }
 
     /// Fails the case because of time alone if the slot is over.
     async fn still_lasts(self, clock: &mut ServerClock) {
+        assert_in_time!(clock.now().await < self.ends(), "the slot is over");
+    }
+
+    /// Returns for how long the slot has been over, now that another run has begun. Fails the case if it isn't over.
+    async fn over_since(self, clock: &mut ServerClock) -> Duration {
         let (now, ends) = (clock.now().await, self.ends());
-        assert_in_time!(micros(now) < micros(ends), "the slot is over");
+        let over = now.checked_sub(ends);
+        over.unwrap_or_else(|| panic!("run twice in one slot, {:?} before its end", ends - now))
     }
 }
 
-fn length_of(time: Duration) -> i64 {
-    i64::try_from(time.as_micros()).expect("a case is short")
-}
-
-fn micros(micros: i64) -> Duration {
-    Duration::from_micros(u64::try_from(micros).unwrap_or(0))
+/// Returns the rest of `time` after whole lengths.
+fn rest(time: Duration, length: Duration) -> Duration {
+    Duration::from_micros((time.as_micros() % length.as_micros()) as u64)
 }
 
 async fn taken(lock: &PeriodicLock) -> PeriodicGuard {
@@ -165,33 +165,31 @@ async fn a_run_that_ended_well_keeps_its_slot(s: Setting, _: ToldTime) {
             None => tokio::time::sleep(ms(20)).await,
         }
     };
-    let over = clock.now().await - slot.ends();
-    assert!(over >= 0, "run twice in one slot, {:?} before its end", micros(-over));
-    assert_in_time!(micros(over) < late(&s), "the next slot began {:?} late", micros(over));
+    let over = slot.over_since(&mut clock).await;
+    assert_in_time!(over < late(&s), "the next slot began {over:?} late");
     still_held(&next);
     assert_eq!(next.release().await, Ending::Released);
 }
 
 async fn slots_begin_with_the_epoch(s: Setting, _: ToldTime) {
     let (name, client) = (s.name(), s.client().await);
-    let (mut clock, length) = (ServerClock::of(&s, &client), Duration::from_secs(3600));
+    let (mut clock, hour) = (ServerClock::of(&s, &client), Duration::from_secs(3600));
     let lock = s.lock(&client, &name).built();
-    let period = Period::every(length).expect("an hour is a period");
+    let period = Period::every(hour).expect("an hour is a period");
     let run = taken(&lock.clone().once_per(period).expect("fine terms")).await;
     let granted = clock.now().await;
     let completion = completed(run).await;
-    let hour = length_of(length);
-    let ends = granted - granted.rem_euclid(hour) + hour;
+    let ends = granted - rest(granted, hour) + hour;
     // The hour may end just now.
-    if clock.now().await + length_of(s.ttl()) * 2 < ends {
+    if clock.now().await + s.ttl() * 2 < ends {
         assert_eq!(completion, Completion::Kept);
         let before = clock.now().await;
         let kept = holder_of(&lock).await.and_then(|holder| holder.expires_in);
         let (kept, after) = (kept.expect("the lease has an end"), clock.now().await);
         // Servers tell whole milliseconds.
-        assert!(after + length_of(kept + ms(2)) >= ends, "kept for {kept:?} only: not to the hour's end");
-        let over = before + length_of(kept) - ends;
-        assert_in_time!(micros(over) < ms(200), "kept {:?} longer than the hour", micros(over));
+        assert!(after + kept + ms(2) >= ends, "kept for {kept:?} only: not to the hour's end");
+        let over = (before + kept).saturating_sub(ends);
+        assert_in_time!(over < ms(200), "kept {over:?} longer than the hour");
     }
 }
 
@@ -239,16 +237,16 @@ async fn a_dead_runs_slot_is_free_at_lease_end(s: Setting, _: ToldTime) {
 async fn clients_with_clocks_apart_run_once_in_each_slot(s: Setting, _: ToldTime) {
     let name = s.name();
     let (slot, mut clock) = Slot::beginning(&s, ms(1500)).await;
-    let (runs, length) = (Arc::new(Mutex::new(Vec::new())), length_of(slot.period.length()));
+    let (runs, length) = (Arc::new(Mutex::new(Vec::new())), slot.period.length());
     let last = slot.began + length * 3;
-    let mut clients = Vec::new();
+    let mut clients = JoinSet::new();
     for ahead in [ms(0), ms(61_700), ms(420_300)] {
         let machine = Suspendable::default();
         machine.sleeps(ahead);
         let client = s.client_with(Options::default().clock(machine.clock())).await;
         let (lock, mut clock) = (slot.lock_by(&s, &client, &name), ServerClock::of(&s, &client));
         let runs = runs.clone();
-        clients.push(tokio::spawn(async move {
+        clients.spawn(async move {
             while clock.now().await < last {
                 if let Some(run) = lock.try_acquire().answered().await {
                     let at = clock.now().await;
@@ -257,17 +255,16 @@ async fn clients_with_clocks_apart_run_once_in_each_slot(s: Setting, _: ToldTime
                 }
                 tokio::time::sleep(ms(5)).await;
             }
-        }));
+        });
     }
-    for client in clients {
-        client.await.returned();
-    }
+    clients.join_all().await;
     // A time of after the grant: a run near its slot's end may be counted for the next slot, whose run it keeps out.
     let runs = std::mem::take(&mut *runs.lock().expect("no panic under it"));
-    let numbers: Vec<i64> = runs.iter().map(|at| (at - slot.began).div_euclid(length)).collect();
+    let number = |at: &Duration| at.saturating_sub(slot.began).as_micros() / length.as_micros();
+    let numbers: Vec<u128> = runs.iter().map(number).collect();
     assert!(numbers.is_sorted_by(|one, next| one < next), "run twice in one slot: {numbers:?}, at {runs:?}");
     assert!(numbers.starts_with(&[0, 1]), "no client ran in one of the slots: {numbers:?}, at {runs:?}");
-    assert!(slot.is_over(&mut clock).await);
+    assert!(clock.now().await >= slot.ends());
 }
 
 async fn a_run_beyond_its_slot_keeps_nothing(s: Setting, _: ToldTime) {
@@ -275,7 +272,7 @@ async fn a_run_beyond_its_slot_keeps_nothing(s: Setting, _: ToldTime) {
     let (slot, mut clock) = Slot::beginning(&s, ms(1000)).await;
     let run = taken(&slot.lock(&s, &name).await).await;
     tokio::time::sleep(ms(900)).await;
-    while !slot.is_over(&mut clock).await {
+    while clock.now().await < slot.ends() {
         tokio::time::sleep(ms(5)).await;
     }
     assert_eq!(completed(run).await, Completion::SlotOver);
@@ -292,8 +289,7 @@ async fn a_run_near_its_slots_end_frees_the_next(s: Setting, _: ToldTime) {
     let other = slot.lock(&s, &name).await;
     let completion = tokio::spawn(completed(run));
     let next = within("the next slot", slot.period.length() + late(&s), other.acquire()).answered().await;
-    let over = clock.now().await - slot.ends();
-    assert!(over >= 0, "run twice in one slot, {:?} before its end", micros(-over));
+    slot.over_since(&mut clock).await;
     assert_eq!(completion.await.returned(), Completion::Kept);
     assert_eq!(next.release().await, Ending::Released);
 }

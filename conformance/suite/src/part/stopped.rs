@@ -9,6 +9,7 @@ use lock_core::{Client, ErrorKind, Guard, Options};
 
 use super::{HOLDS, Order};
 use crate::harness::Harness;
+use crate::setting::Contend;
 use crate::timing::Answered;
 
 /// Works under the lock until it is lost. Then prints what it is told, and tries what comes too late.
@@ -47,7 +48,7 @@ async fn works_until_lost(client: &Client, guard: &Guard) -> (ErrorKind, bool) {
 /// Waits for the lock, and holds it until the process is killed.
 pub(super) async fn waits(order: &Order, harness: &impl Harness) {
     let client = harness.open(Options::default()).await.expect("the case has reached it");
-    let lock = client.lock(order.name.as_str()).ttl(order.ttl).build().expect("fine terms");
+    let lock = client.lock(order.name.as_str()).ttl(order.ttl).built();
     assert!(lock.try_acquire().answered().await.is_none(), "another client holds it");
     println!("waits");
     let guard = lock.acquire().answered().await;
@@ -59,8 +60,7 @@ impl Order {
     /// Acquires the lock and prints its token.
     pub(super) async fn hold(&self, harness: &impl Harness) -> (Client, Guard) {
         let client = harness.open(Options::default()).await.expect("the case has reached it");
-        let lock = client.lock(self.name.as_str()).ttl(self.ttl).build().expect("fine terms");
-        let guard = lock.acquire().answered().await;
+        let guard = client.lock(self.name.as_str()).ttl(self.ttl).held().await;
         println!("{HOLDS}{}", guard.token());
         (client, guard)
     }

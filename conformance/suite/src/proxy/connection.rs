@@ -1,7 +1,7 @@
 //! One connection through the proxy. Each of its two directions is read at once, and handed on as its control says.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -30,26 +30,29 @@ struct Chunk {
 #[derive(Clone, Copy)]
 struct Flow<'a> {
     connection: u64,
-    control: &'a DirectionControl,
-    log: &'a Log,
+    direction: Direction,
+    network: &'a Network,
     /// Changes when an answer was handed on.
     answered: &'a watch::Sender<()>,
-    ends: &'a Ends<'a>,
+    /// The client has closed the connection.
+    client_left: &'a AtomicBool,
 }
 
-/// Which end of one connection closes it first.
-struct Ends<'a> {
-    client_left: AtomicBool,
-    ended_by_server: &'a AtomicU64,
-}
+impl<'a> Flow<'a> {
+    fn control(self) -> &'a DirectionControl {
+        self.network.control(self.direction)
+    }
 
-impl Ends<'_> {
-    /// Notes that this direction has ended.
-    fn end(&self, direction: Direction) {
-        match direction {
+    fn happened(self, fault: fn(Direction) -> Fault) {
+        self.network.log.happened(fault(self.direction));
+    }
+
+    /// Notes that this direction has ended. The connection was ended by the end that closes it first.
+    fn ends(self) {
+        match self.direction {
             Direction::ToServer => self.client_left.store(true, Ordering::SeqCst),
             Direction::ToClient if self.client_left.load(Ordering::SeqCst) => {}
-            Direction::ToClient => _ = self.ended_by_server.fetch_add(1, Ordering::SeqCst),
+            Direction::ToClient => _ = self.network.ended_by_server.fetch_add(1, Ordering::SeqCst),
         }
     }
 }
@@ -71,17 +74,10 @@ pub(super) async fn serve(
     let how = {
         let (from_client, to_client) = client.split();
         let (from_server, to_server) = server.split();
-        let answered = watch::Sender::new(());
-        let ends = Ends { client_left: AtomicBool::new(false), ended_by_server: &network.ended_by_server };
-        let flow = |control| Flow {
-            connection: number,
-            control,
-            log: &network.log,
-            answered: &answered,
-            ends: &ends,
-        };
-        let requests = carry(from_client, to_server, flow(&network.to_server), double);
-        let answers = carry(from_server, to_client, flow(&network.to_client), None);
+        let (answered, client_left, network) = (&watch::Sender::new(()), &AtomicBool::new(false), &*network);
+        let flow = |direction| Flow { connection: number, direction, network, answered, client_left };
+        let requests = carry(from_client, to_server, flow(Direction::ToServer), double);
+        let answers = carry(from_server, to_client, flow(Direction::ToClient), None);
         tokio::select! {
             how = ordered(&mut cut) => how,
             _ = async { tokio::join!(requests, answers) } => return,
@@ -150,9 +146,9 @@ async fn take_in(mut from: impl AsyncRead + Unpin, flow: Flow<'_>, queue: mpsc::
         // A reset is an end, too.
         let length = from.read(&mut buffer).await.unwrap_or(0);
         if length == 0 {
-            flow.ends.end(flow.control.direction);
+            flow.ends();
         }
-        let number = flow.control.chunks.fetch_add(1, Ordering::SeqCst);
+        let number = flow.control().chunks.fetch_add(1, Ordering::SeqCst);
         let chunk = Chunk { number, at: Instant::now(), bytes: buffer[..length].to_vec() };
         if queue.send(chunk).is_err() || length == 0 {
             return;
@@ -182,9 +178,9 @@ async fn hand_on(
             return;
         }
         if arrival == Arrival::Late {
-            flow.log.happened(Fault::Late(flow.control.direction));
+            flow.happened(Fault::Late);
         }
-        if flow.control.direction == Direction::ToClient {
+        if flow.direction == Direction::ToClient {
             flow.answered.send_replace(());
         }
         if let Some(double) = &mut double {
@@ -196,8 +192,9 @@ async fn hand_on(
 }
 
 async fn deliver(bytes: &[u8], mut to: impl AsyncWrite + Unpin, flow: Flow<'_>) -> std::io::Result<()> {
-    let Some(pause) = flow.control.state.borrow().trickle else { return to.write_all(bytes).await };
-    flow.log.happened(Fault::Trickled(flow.control.direction));
+    let trickle = flow.control().state.borrow().trickle;
+    let Some(pause) = trickle else { return to.write_all(bytes).await };
+    flow.happened(Fault::Trickled);
     for byte in bytes {
         to.write_all(&[*byte]).await?;
         match pause.is_zero() {
@@ -219,18 +216,18 @@ enum Arrival {
 
 /// Waits until the chunk may go on, if it may, and returns how it arrives.
 async fn arrives(chunk: &Chunk, flow: Flow<'_>) -> Arrival {
-    let Flow { connection, control, log, .. } = flow;
+    let control = flow.control();
     let mut state = control.state.subscribe();
     let (carries, now) = (!chunk.bytes.is_empty(), *state.borrow());
     if carries && !now.delay.is_zero() {
-        log.happened(Fault::Delayed(control.direction));
+        flow.happened(Fault::Delayed);
         sleep_until(chunk.at + now.delay).await;
     }
-    let holds = |state: &State| state.holds(connection, chunk.number);
+    let holds = |state: &State| state.holds(flow.connection, chunk.number);
     let is_held = holds(&state.borrow());
     if is_held {
         if carries {
-            log.happened(Fault::Held(control.direction));
+            flow.happened(Fault::Held);
         }
         // The control lives as long as the proxy's tasks.
         state.wait_for(|state| !holds(state)).await.ok();
@@ -239,7 +236,7 @@ async fn arrives(chunk: &Chunk, flow: Flow<'_>) -> Arrival {
         return Arrival::InTime;
     }
     if chunk.number < state.borrow().lost_below {
-        log.happened(Fault::Lost(control.direction));
+        flow.happened(Fault::Lost);
         return Arrival::Never;
     }
     let swallowed = control.state.send_if_modified(|state| {
@@ -248,7 +245,7 @@ async fn arrives(chunk: &Chunk, flow: Flow<'_>) -> Arrival {
         swallows
     });
     if swallowed {
-        log.happened(Fault::Swallowed(control.direction));
+        flow.happened(Fault::Swallowed);
         return Arrival::Never;
     }
     if is_held { Arrival::Late } else { Arrival::InTime }
@@ -264,16 +261,14 @@ struct Double {
 
 impl Double {
     async fn open(network: &Network) -> std::io::Result<Option<Double>> {
-        match network.doubling.load(Ordering::SeqCst) {
-            true => {
-                let (from_server, to_server) = connect(&network.server).await?.into_split();
-                let (told, answered) = watch::channel(());
-                let mut counting = JoinSet::new();
-                counting.spawn(count_answers(from_server, told, network.log.clone()));
-                Ok(Some(Double { to_server, answered, _counting: counting }))
-            }
-            false => Ok(None),
+        if !network.doubling.load(Ordering::SeqCst) {
+            return Ok(None);
         }
+        let (from_server, to_server) = connect(&network.server).await?.into_split();
+        let (told, answered) = watch::channel(());
+        let mut counting = JoinSet::new();
+        counting.spawn(count_answers(from_server, told, network.log.clone()));
+        Ok(Some(Double { to_server, answered, _counting: counting }))
     }
 
     async fn ask(&mut self, request: &[u8]) {

@@ -7,7 +7,6 @@
 mod connection;
 mod log;
 
-use std::collections::BTreeSet;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 
 use self::log::Log;
 pub use self::log::{Direction, Fault};
@@ -33,16 +32,11 @@ const ARRIVAL: Duration = Duration::from_secs(5);
 /// Dropping it panics, to make the test void, if a fault that was ordered never took effect.
 #[derive(Debug)]
 pub struct Proxy {
-    listeners: Vec<Listener>,
+    networks: Vec<Arc<Network>>,
     addresses: Vec<SocketAddr>,
+    /// The tasks that accept connections. They end with the proxy.
+    accepting: JoinSet<()>,
     log: Arc<Log>,
-}
-
-/// The proxy in front of one server.
-#[derive(Debug)]
-struct Listener {
-    network: Arc<Network>,
-    accepting: JoinHandle<()>,
 }
 
 /// The way in which connections are cut.
@@ -56,8 +50,8 @@ pub enum Cut {
     HalfOpen,
 }
 
-/// Everything that the proxy's tasks share.
-#[derive(Debug)]
+/// Everything that the tasks in front of one server share.
+#[derive(Debug, Default)]
 struct Network {
     server: String,
     to_server: DirectionControl,
@@ -76,9 +70,8 @@ struct Network {
 }
 
 /// One direction of all connections.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct DirectionControl {
-    direction: Direction,
     state: watch::Sender<State>,
     /// The number of chunks read so far, which is the number of the next one.
     chunks: AtomicU64,
@@ -125,13 +118,17 @@ impl Proxy {
     ///
     /// If no port can be bound.
     pub async fn start_all(servers: &[String]) -> io::Result<Proxy> {
-        let (mut listeners, mut addresses, log) = (Vec::new(), Vec::new(), Arc::new(Log::default()));
+        let (networks, addresses, accepting, log) = Default::default();
+        let mut proxy = Proxy { networks, addresses, accepting, log };
         for server in servers {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-            addresses.push(listener.local_addr()?);
-            listeners.push(Listener::open(listener, server, log.clone()));
+            proxy.addresses.push(listener.local_addr()?);
+            let (server, log) = (server.clone(), proxy.log.clone());
+            let network = Arc::new(Network { server, log, ..Network::default() });
+            proxy.accepting.spawn(accept(listener, network.clone()));
+            proxy.networks.push(network);
         }
-        Ok(Proxy { listeners, addresses, log })
+        Ok(proxy)
     }
 
     /// Returns where clients connect to the server, or to the first of several.
@@ -159,9 +156,7 @@ impl Proxy {
             self.each(direction, |state| state.delay = each_way);
         }
         let round_trip = u64::try_from(each_way.as_micros() * 2).unwrap_or(u64::MAX);
-        for Listener { network, .. } in &self.listeners {
-            network.handshake.store(round_trip, Ordering::SeqCst);
-        }
+        self.networks.iter().for_each(|network| network.handshake.store(round_trip, Ordering::SeqCst));
     }
 
     /// Hands on everything in this direction byte by byte, with a pause after each byte.
@@ -195,7 +190,7 @@ impl Proxy {
 
     fn hold_open(&self, direction: Direction, from: impl Fn(u64) -> u64) {
         self.log.order(Fault::Held(direction));
-        for Listener { network, .. } in &self.listeners {
+        for network in &self.networks {
             let (control, open) = (network.control(direction), network.opened.load(Ordering::SeqCst));
             control.state.send_modify(|state| {
                 state.held_below = open;
@@ -227,7 +222,7 @@ impl Proxy {
     /// Stops holding in this direction: what was held is lost.
     pub fn discard(&self, direction: Direction) {
         self.log.order(Fault::Lost(direction));
-        for Listener { network, .. } in &self.listeners {
+        for network in &self.networks {
             let control = network.control(direction);
             control.state.send_modify(|state| {
                 state.lost_below = control.chunks.load(Ordering::SeqCst);
@@ -246,26 +241,24 @@ impl Proxy {
     /// more, at once, on a second connection, and the second answer is lost.
     pub fn double(&self) {
         self.log.order(Fault::Doubled);
-        self.listeners.iter().for_each(|listener| listener.network.doubling.store(true, Ordering::SeqCst));
+        self.networks.iter().for_each(|network| network.doubling.store(true, Ordering::SeqCst));
     }
 
     /// Resets new connections, until [`accept`](Self::accept) is called.
     pub fn refuse(&self) {
         self.log.order(Fault::Refused);
-        self.listeners.iter().for_each(|listener| listener.network.refusing.store(true, Ordering::SeqCst));
+        self.networks.iter().for_each(|network| network.refusing.store(true, Ordering::SeqCst));
     }
 
     /// Accepts new connections again.
     pub fn accept(&self) {
-        self.listeners.iter().for_each(|listener| listener.network.refusing.store(false, Ordering::SeqCst));
+        self.networks.iter().for_each(|network| network.refusing.store(false, Ordering::SeqCst));
     }
 
     /// Cuts every open connection.
     pub fn cut(&self, how: Cut) {
         self.log.order(Fault::Cut);
-        for Listener { network, .. } in &self.listeners {
-            network.cut.send_replace(Some(how));
-        }
+        self.networks.iter().for_each(|network| _ = network.cut.send_replace(Some(how)));
     }
 
     /// Returns how often this fault took effect.
@@ -280,46 +273,20 @@ impl Proxy {
 
     /// Returns how many connections were ended by servers, and not by clients or the proxy.
     pub fn ended_by_servers(&self) -> u64 {
-        self.listeners.iter().map(|listener| listener.network.ended_by_server.load(Ordering::SeqCst)).sum()
+        self.networks.iter().map(|network| network.ended_by_server.load(Ordering::SeqCst)).sum()
     }
 
     fn each(&self, direction: Direction, change: impl Fn(&mut State)) {
-        self.listeners
-            .iter()
-            .for_each(|listener| listener.network.control(direction).state.send_modify(&change));
-    }
-
-    fn without_effect(&self) -> BTreeSet<Fault> {
-        self.log.without_effect()
+        self.networks.iter().for_each(|network| network.control(direction).state.send_modify(&change));
     }
 }
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        self.listeners.iter().for_each(|listener| listener.accepting.abort());
-        let missing = self.without_effect();
+        let missing = self.log.without_effect();
         if !std::thread::panicking() && !missing.is_empty() {
             void(&format!("the proxy was told to cause this, and it never happened: {missing:?}"));
         }
-    }
-}
-
-impl Listener {
-    fn open(listener: TcpListener, server: &str, log: Arc<Log>) -> Listener {
-        let network = Arc::new(Network {
-            server: server.to_owned(),
-            to_server: DirectionControl::new(Direction::ToServer),
-            to_client: DirectionControl::new(Direction::ToClient),
-            cut: watch::Sender::new(None),
-            refusing: AtomicBool::new(false),
-            doubling: AtomicBool::new(false),
-            handshake: AtomicU64::new(0),
-            opened: AtomicU64::new(0),
-            ended_by_server: AtomicU64::new(0),
-            log,
-        });
-        let accepting = tokio::spawn(accept(listener, network.clone()));
-        Listener { network, accepting }
     }
 }
 
@@ -329,12 +296,6 @@ impl Network {
             Direction::ToServer => &self.to_server,
             Direction::ToClient => &self.to_client,
         }
-    }
-}
-
-impl DirectionControl {
-    fn new(direction: Direction) -> DirectionControl {
-        DirectionControl { direction, state: watch::Sender::default(), chunks: AtomicU64::new(0) }
     }
 }
 
