@@ -128,9 +128,7 @@ fn of_cases(text: &str, file: &Path) -> Vec<(String, String)> {
     let mut said = Vec::new();
     for case in behind(text, "case!(").filter_map(|rest| rest.split([')', ';']).next()) {
         let Some((name, rest)) = case.split_once(',') else { continue };
-        let Some((promises, rest)) =
-            rest.split_once("promise = \"").and_then(|(_, rest)| rest.split_once('"'))
-        else {
+        let Some((promises, rest)) = rest.split_once('"').and_then(|(_, rest)| rest.split_once('"')) else {
             continue;
         };
         let classes =
@@ -180,8 +178,8 @@ mod tests {
 
     #[test]
     fn a_case_names_its_promises_and_classes() {
-        let text = "case!(a, promise = \"one, two\", classes = [B1]; if |s| s.x()),\n\
-            case!(\n    b,\n    promise = \"one\"\n    ),\ncase!(c, [B2]),";
+        let text = "case!(a, \"one, two\", [B1]; if |s| s.x()),\n\
+            case!(\n    b,\n    \"one\"\n    ),\ncase!(c, [B2]),";
         let said = of_cases(text, Path::new("src/cases/topic.rs"));
         let said: Vec<_> = said.iter().map(|(anchor, test)| format!("{anchor} {test}")).collect();
         assert_eq!(said, ["one topic::a", "two topic::a", "B1 topic::a", "one topic::b"]);

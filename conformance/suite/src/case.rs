@@ -53,12 +53,11 @@ body!(First);
 body!(First, Second);
 body!(First, Second, Third);
 
-/// `case!(function, promise = "…", classes = [B1, B2]; load Heavy; if |setting| …)`; all but the first two may be left
-/// out. `cargo xtask docs` reads it.
+/// `case!(function, "promises", [classes]; load Heavy; if |setting| …)`; all but the first two may be left out.
+/// `cargo xtask docs` reads it.
 macro_rules! case {
     (
-        $function:ident, promise = $promise:literal $(, classes = [$($class:ident),*])?
-        $(; load $load:ident)? $(; if $applies:expr)?
+        $function:ident, $promise:literal $(, [$($class:ident),*])? $(; load $load:ident)? $(; if $applies:expr)?
     ) => {
         $crate::case::Case {
             topic: {

@@ -253,16 +253,11 @@ async fn take(client: Client, names: String, kept: Arc<Mutex<VecDeque<Guard>>>, 
             Ok(None) => panic!("no other client wants {names} {number}"),
             Err(error) => is_passing(&error),
         }
-        if let Some(guard) = pop_beyond(&kept, MOST) {
+        let oldest = if locked(&kept).len() > MOST { locked(&kept).pop_front() } else { None };
+        if let Some(guard) = oldest {
             guard.release().await;
         }
     }
-}
-
-/// Removes and returns the oldest guard if there are more than `most`.
-fn pop_beyond(kept: &Mutex<VecDeque<Guard>>, most: usize) -> Option<Guard> {
-    let mut kept = locked(kept);
-    if kept.len() > most { kept.pop_front() } else { None }
 }
 
 /// No code panics while it holds this mutex, except in a test that fails.

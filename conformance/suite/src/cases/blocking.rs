@@ -14,9 +14,9 @@ use crate::setting::{Contend, Setting, ms};
 use crate::timing::{Answered, still_held, until};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(threads_without_async_hold_locks, promise = "blocking", classes = [B19]),
-    case!(a_dedicated_client_needs_no_runtime, promise = "blocking-connect", classes = [B19]),
-    case!(a_blocking_holder_is_told_of_its_loss, promise = "check, blocking-work", classes = [B11]),
+    case!(threads_without_async_hold_locks, "blocking", [B19]),
+    case!(a_dedicated_client_needs_no_runtime, "blocking-connect", [B19]),
+    case!(a_blocking_holder_is_told_of_its_loss, "check, blocking-work", [B11]),
 ];
 
 async fn threads_without_async_hold_locks(s: Setting) {

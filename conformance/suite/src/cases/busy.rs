@@ -14,11 +14,11 @@ use crate::setting::{Contend, Setting, holder_of, lost_eventually};
 use crate::timing::{Answered, assert_in_time, released, still_held, until, within};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(names_that_are_waited_for_cost_no_other_lock, promise = "busy-names", classes = [B36]; load Heavy),
-    case!(names_that_are_held_cost_no_other_lock, promise = "busy-names", classes = [B36]; load Heavy),
-    case!(names_that_are_released_cost_no_other_lock, promise = "busy-names", classes = [B36]; load Heavy),
-    case!(looks_and_breaks_of_names_cost_no_other_lock, promise = "busy-names", classes = [B36]; load Heavy),
-    case!(a_crowd_on_one_name_costs_no_other_lock, promise = "busy-names", classes = [B36]; load Medium),
+    case!(names_that_are_waited_for_cost_no_other_lock, "busy-names", [B36]; load Heavy),
+    case!(names_that_are_held_cost_no_other_lock, "busy-names", [B36]; load Heavy),
+    case!(names_that_are_released_cost_no_other_lock, "busy-names", [B36]; load Heavy),
+    case!(looks_and_breaks_of_names_cost_no_other_lock, "busy-names", [B36]; load Heavy),
+    case!(a_crowd_on_one_name_costs_no_other_lock, "busy-names", [B36]; load Medium),
 ];
 
 /// The numbers of busy names: fewer than a client has connections, and more.

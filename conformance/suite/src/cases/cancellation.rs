@@ -20,44 +20,28 @@ use crate::timing::{Answered, Returned, assert_in_time, panic_on_purpose, releas
 pub(crate) const CASES: &[Case] = &[
     case!(
         acquire_dropped_at_every_await_leaves_nothing,
-        promise = "nothing-left, cancelled-acquire, future-dropped",
-        classes = [B1, B2, B17, B18]
+        "nothing-left, cancelled-acquire, future-dropped",
+        [B1, B2, B17, B18]
     ),
     case!(
         acquire_dropped_at_any_time_leaves_nothing,
-        promise = "nothing-left, cancelled-acquire, future-dropped",
-        classes = [B1, B2, B18]
+        "nothing-left, cancelled-acquire, future-dropped",
+        [B1, B2, B18]
     ),
-    case!(a_dropped_waiter_leaves_nothing, promise = "nothing-left", classes = [B5, B28]),
-    case!(
-        release_dropped_at_every_await_still_releases,
-        promise = "cancelled-release, future-dropped",
-        classes = [B18]
-    ),
-    case!(
-        a_guard_dropped_on_a_thread_without_runtime_releases,
-        promise = "guard-moves, guard-dropped-anywhere",
-        classes = [B19]
-    ),
-    case!(
-        a_guard_dropped_in_a_panic_releases,
-        promise = "guard-moves, guard-dropped-anywhere",
-        classes = [B19]
-    ),
+    case!(a_dropped_waiter_leaves_nothing, "nothing-left", [B5, B28]),
+    case!(release_dropped_at_every_await_still_releases, "cancelled-release, future-dropped", [B18]),
+    case!(a_guard_dropped_on_a_thread_without_runtime_releases, "guard-moves, guard-dropped-anywhere", [B19]),
+    case!(a_guard_dropped_in_a_panic_releases, "guard-moves, guard-dropped-anywhere", [B19]),
     case!(
         a_guard_dropped_after_its_runtime_ends_by_ttl,
-        promise = "guard-after-runtime, guard-dropped-anywhere",
-        classes = [B19]
+        "guard-after-runtime, guard-dropped-anywhere",
+        [B19]
     ),
-    case!(a_client_used_after_its_runtime_says_so, promise = "runtime-ended, error-kinds", classes = [B19]),
-    case!(
-        a_guard_dropped_as_the_programs_last_act_releases,
-        promise = "guard-no-gap, dedicated",
-        classes = [B19]
-    ),
-    case!(a_shut_down_client_leaves_nothing, promise = "shutdown", classes = [B18, B28]),
-    case!(shutdown_does_not_take_a_lock_from_its_guard, promise = "shutdown", classes = [B18]),
-    case!(names_leave_no_residue, promise = "no-residue", classes = [B27, B28, B29]; load Heavy),
+    case!(a_client_used_after_its_runtime_says_so, "runtime-ended, error-kinds", [B19]),
+    case!(a_guard_dropped_as_the_programs_last_act_releases, "guard-no-gap, dedicated", [B19]),
+    case!(a_shut_down_client_leaves_nothing, "shutdown", [B18, B28]),
+    case!(shutdown_does_not_take_a_lock_from_its_guard, "shutdown", [B18]),
+    case!(names_leave_no_residue, "no-residue", [B27, B28, B29]; load Heavy),
 ];
 
 /// Waits until the lock is free, which it must be long before a lease of [`Setting::long`] ends: no client that went

@@ -19,37 +19,17 @@ use crate::timing::{Answered, assert_in_time, released, still_held, until, withi
 pub(crate) const CASES: &[Case] = &[
     case!(
         set_forward_it_ends_leases_and_holders_are_told,
-        promise = "clock-forward, server-clock-set",
-        classes = [B11, B13, B32]
+        "clock-forward, server-clock-set",
+        [B11, B13, B32]
     ),
-    case!(
-        set_forward_it_frees_the_lock_for_a_waiter,
-        promise = "clock-forward-waiter, server-clock-set",
-        classes = [B4, B32]
-    ),
-    case!(
-        set_back_it_costs_no_live_holder_the_lock,
-        promise = "validity, clock-back, server-clock-set",
-        classes = [B12, B32]
-    ),
-    case!(a_clock_set_back_keeps_a_dead_holders_lock, promise = "clock-back-dead-holder, server-clock-set", classes = [B32]; if lock_has_a_lease),
-    case!(set_right_again_it_keeps_no_client_waiting, promise = "clock-set-right, server-clock-set", classes = [B4, B32]; if lock_has_a_lease),
-    case!(tokens_rise_however_it_is_set, promise = "clock-tokens, server-clock-set", classes = [B13]),
-    case!(
-        a_clock_set_during_an_attempt_costs_nothing,
-        promise = "clock-attempt, server-clock-set",
-        classes = [B2]
-    ),
-    case!(
-        a_clock_set_back_admits_late_attempts_one_ttl,
-        promise = "clock-late-attempt, server-clock-set",
-        classes = [B2]
-    ),
-    case!(
-        a_slower_clock_admits_no_late_attempt_when_idle,
-        promise = "margin-of-attempts, request-late",
-        classes = [B2]
-    ),
+    case!(set_forward_it_frees_the_lock_for_a_waiter, "clock-forward-waiter, server-clock-set", [B4, B32]),
+    case!(set_back_it_costs_no_live_holder_the_lock, "validity, clock-back, server-clock-set", [B12, B32]),
+    case!(a_clock_set_back_keeps_a_dead_holders_lock, "clock-back-dead-holder, server-clock-set", [B32]; if lock_has_a_lease),
+    case!(set_right_again_it_keeps_no_client_waiting, "clock-set-right, server-clock-set", [B4, B32]; if lock_has_a_lease),
+    case!(tokens_rise_however_it_is_set, "clock-tokens, server-clock-set", [B13]),
+    case!(a_clock_set_during_an_attempt_costs_nothing, "clock-attempt, server-clock-set", [B2]),
+    case!(a_clock_set_back_admits_late_attempts_one_ttl, "clock-late-attempt, server-clock-set", [B2]),
+    case!(a_slower_clock_admits_no_late_attempt_when_idle, "margin-of-attempts, request-late", [B2]),
 ];
 
 const HOUR: Duration = Duration::from_secs(3600);

@@ -13,21 +13,21 @@ use crate::setting::{Contend, Setting, holder_of, ms};
 use crate::timing::{Answered, within};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(info_is_consistent, promise = "info"),
-    case!(a_free_lock_is_granted_a_held_one_busy, promise = "honest-outcomes, try-acquire", classes = [B15]),
-    case!(a_lock_granted_again_has_its_token_and_rest, promise = "token-repeated", classes = [B3]),
-    case!(a_repeated_attempt_never_shortens, promise = "token-repeated", classes = [B3, B12]),
-    case!(a_look_that_finds_it_held_writes_nothing, promise = "try-acquire", classes = [B30]; load Heavy),
-    case!(the_rest_of_a_lease_tells_its_age, promise = "margin", classes = [B12]),
-    case!(renew_never_shortens, promise = "renew", classes = [B12]),
-    case!(renew_never_creates, promise = "holder-alone-releases", classes = [B10]),
-    case!(renew_never_takes_over, promise = "holder-alone-releases", classes = [B9, B10]),
-    case!(renew_without_a_grant_is_lost, promise = "holder-alone-releases", classes = [B10]),
-    case!(release_gives_up_once, promise = "holder-alone-releases", classes = [B3, B9]),
-    case!(release_never_touches_anothers, promise = "holder-alone-releases", classes = [B9]),
-    case!(one_release_frees_what_two_attempts_took, promise = "holder-alone-releases", classes = [B3]),
-    case!(a_release_resolves_changed_of_a_listening_claim, promise = "acquire", classes = [B4]),
-    case!(a_release_before_the_waiter_listens_is_seen, promise = "acquire", classes = [B4]),
+    case!(info_is_consistent, "info"),
+    case!(a_free_lock_is_granted_a_held_one_busy, "honest-outcomes, try-acquire", [B15]),
+    case!(a_lock_granted_again_has_its_token_and_rest, "token-repeated", [B3]),
+    case!(a_repeated_attempt_never_shortens, "token-repeated", [B3, B12]),
+    case!(a_look_that_finds_it_held_writes_nothing, "try-acquire", [B30]; load Heavy),
+    case!(the_rest_of_a_lease_tells_its_age, "margin", [B12]),
+    case!(renew_never_shortens, "renew", [B12]),
+    case!(renew_never_creates, "holder-alone-releases", [B10]),
+    case!(renew_never_takes_over, "holder-alone-releases", [B9, B10]),
+    case!(renew_without_a_grant_is_lost, "holder-alone-releases", [B10]),
+    case!(release_gives_up_once, "holder-alone-releases", [B3, B9]),
+    case!(release_never_touches_anothers, "holder-alone-releases", [B9]),
+    case!(one_release_frees_what_two_attempts_took, "holder-alone-releases", [B3]),
+    case!(a_release_resolves_changed_of_a_listening_claim, "acquire", [B4]),
+    case!(a_release_before_the_waiter_listens_is_seen, "acquire", [B4]),
 ];
 
 async fn renew(claim: &mut Box<dyn Claim>, ttl: Duration) -> Renewal {

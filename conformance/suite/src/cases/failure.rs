@@ -17,23 +17,23 @@ use crate::timing::{Answered, Returned, assert_in_time, comes_true, released, st
 pub(crate) const CASES: &[Case] = &[
     case!(
         a_dead_server_is_an_error_and_no_contention,
-        promise = "down-is-an-error, honest-outcomes, transient, server-restarted",
-        classes = [B15]
+        "down-is-an-error, honest-outcomes, transient, server-restarted",
+        [B15]
     ),
     case!(
         a_silent_server_is_an_error_in_time,
-        promise = "nothing-left, try-acquire, patience, error-kinds, server-stands-still",
-        classes = [B11, B15]
+        "nothing-left, try-acquire, patience, error-kinds, server-stands-still",
+        [B11, B15]
     ),
     case!(
         a_server_stalled_beyond_the_lease_harms_no_client,
-        promise = "waits-through-outages, server-stands-still",
-        classes = [B11, B20, B31]
+        "waits-through-outages, server-stands-still",
+        [B11, B20, B31]
     ),
-    case!(a_server_that_stalls_a_moment_costs_no_lock, promise = "busy-server", classes = [B11, B31]),
-    case!(cut_connections_and_flushed_caches_are_not_noticed, promise = "transient, redis-scripts, flushed-or-killed", classes = [B16, B31]; load Heavy),
-    case!(waiters_and_holders_survive_restarts_with_data, promise = "waits-through-outages, server-restarted", classes = [B16, B31]; load Medium),
-    case!(waiters_survive_restarts_without_data, promise = "waits-through-outages, data-lost", classes = [B31]; load Medium),
+    case!(a_server_that_stalls_a_moment_costs_no_lock, "busy-server", [B11, B31]),
+    case!(cut_connections_and_flushed_caches_are_not_noticed, "transient, redis-scripts, flushed-or-killed", [B16, B31]; load Heavy),
+    case!(waiters_and_holders_survive_restarts_with_data, "waits-through-outages, server-restarted", [B16, B31]; load Medium),
+    case!(waiters_survive_restarts_without_data, "waits-through-outages, data-lost", [B31]; load Medium),
 ];
 
 async fn a_dead_server_is_an_error_and_no_contention(s: Setting, servers: Arc<dyn OwnServers>) {

@@ -12,20 +12,12 @@ use crate::setting::{Contend, Setting, lost_eventually, ms, opened};
 use crate::timing::{released, until, within};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(tokens_rise_over_all_holders, promise = "tokens-rise", classes = [B13]),
-    case!(tokens_rise_after_expiry, promise = "tokens-rise", classes = [B13]),
-    case!(tokens_rise_after_the_lock_was_forgotten, promise = "tokens-rise, key-deleted", classes = [B13]),
-    case!(
-        tokens_rise_after_a_restart_with_data,
-        promise = "token-data-kept, server-restarted",
-        classes = [B13]
-    ),
-    case!(tokens_rise_after_the_data_was_lost, promise = "token-data-lost, data-lost", classes = [B13]; if outlives_the_data),
-    case!(
-        a_late_write_is_refused_by_the_resource,
-        promise = "token-keeps-order, fence, stopped",
-        classes = [B9, B13]
-    ),
+    case!(tokens_rise_over_all_holders, "tokens-rise", [B13]),
+    case!(tokens_rise_after_expiry, "tokens-rise", [B13]),
+    case!(tokens_rise_after_the_lock_was_forgotten, "tokens-rise, key-deleted", [B13]),
+    case!(tokens_rise_after_a_restart_with_data, "token-data-kept, server-restarted", [B13]),
+    case!(tokens_rise_after_the_data_was_lost, "token-data-lost, data-lost", [B13]; if outlives_the_data),
+    case!(a_late_write_is_refused_by_the_resource, "token-keeps-order, fence, stopped", [B9, B13]),
 ];
 
 /// Returns whether tokens rise even after all data was lost.

@@ -16,8 +16,8 @@ use crate::setting::{Contend, Setting, ms};
 use crate::timing::{assert_in_time, released, still_held, until};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(names_that_are_used_once_leave_their_tokens_only, promise = "no-residue, zk-folder", classes = [B27, B28]; load Heavy),
-    case!(locks_of_one_session_share_its_heartbeats, promise = "zk-sessions, etcd-heartbeats", classes = [B28, B30]; load Heavy; if |s| s.info.lease == Lease::Session),
+    case!(names_that_are_used_once_leave_their_tokens_only, "no-residue, zk-folder", [B27, B28]; load Heavy),
+    case!(locks_of_one_session_share_its_heartbeats, "zk-sessions, etcd-heartbeats", [B28, B30]; load Heavy; if |s| s.info.lease == Lease::Session),
 ];
 
 /// Longer than any backend remembers a token.

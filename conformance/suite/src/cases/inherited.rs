@@ -14,18 +14,10 @@ use crate::timing::{Returned, assert_in_time, released};
 pub(crate) const CASES: &[Case] = &[
     // On other systems the files of a process can't be listed.
     #[cfg(target_os = "linux")]
-    case!(a_program_that_is_started_has_no_connection, promise = "child-program, holder-forks", classes = [B33]; load Heavy),
-    case!(a_fork_holds_nothing_and_releases_nothing, promise = "fork, holder-forks", classes = [B33]),
-    case!(
-        a_fork_that_keeps_the_runtime_releases_nothing,
-        promise = "fork-with-runtime, holder-forks",
-        classes = [B33]
-    ),
-    case!(
-        a_fork_of_a_busy_process_waits_for_nothing,
-        promise = "fork-waits-for-nothing, holder-forks",
-        classes = [B33]
-    ),
+    case!(a_program_that_is_started_has_no_connection, "child-program, holder-forks", [B33]; load Heavy),
+    case!(a_fork_holds_nothing_and_releases_nothing, "fork, holder-forks", [B33]),
+    case!(a_fork_that_keeps_the_runtime_releases_nothing, "fork-with-runtime, holder-forks", [B33]),
+    case!(a_fork_of_a_busy_process_waits_for_nothing, "fork-waits-for-nothing, holder-forks", [B33]),
 ];
 
 /// Returns the sockets of a program that this process starts now.

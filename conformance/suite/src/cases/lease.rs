@@ -27,54 +27,34 @@ use standstill::{
 };
 
 pub(crate) const CASES: &[Case] = &[
-    case!(a_live_holder_keeps_it, promise = "ttl", classes = [B1, B11]),
-    case!(it_is_renewed_every_third_of_its_ttl, promise = "ttl", classes = [B1, B11]),
-    case!(a_fixed_lease_ends_at_its_time, promise = "release, fixed-lease", classes = [B12]),
-    case!(a_fixed_lease_is_renewed_by_hand, promise = "renew", classes = [B10, B12]),
-    case!(another_client_releases_a_lock_that_was_left, promise = "leave", classes = [B9, B12]),
-    case!(max_hold_ends_it_whatever_is_renewed, promise = "max-hold", classes = [B24]),
-    case!(min_hold_delays_the_release, promise = "min-hold", classes = [B34]),
-    case!(
-        validity_counts_from_before_the_attempt,
-        promise = "validity, deadline-before-lease, margin",
-        classes = [B12]
-    ),
-    case!(
-        a_forgotten_lock_is_lost_at_the_next_renewal,
-        promise = "lost, server-forgets, key-deleted",
-        classes = [B10, B11]
-    ),
-    case!(protect_drops_the_work_when_the_lock_goes, promise = "protect, error-kinds", classes = [B11, B20]),
-    case!(run_acquires_protects_and_releases, promise = "run", classes = [B18]),
+    case!(a_live_holder_keeps_it, "ttl", [B1, B11]),
+    case!(it_is_renewed_every_third_of_its_ttl, "ttl", [B1, B11]),
+    case!(a_fixed_lease_ends_at_its_time, "release, fixed-lease", [B12]),
+    case!(a_fixed_lease_is_renewed_by_hand, "renew", [B10, B12]),
+    case!(another_client_releases_a_lock_that_was_left, "leave", [B9, B12]),
+    case!(max_hold_ends_it_whatever_is_renewed, "max-hold", [B24]),
+    case!(min_hold_delays_the_release, "min-hold", [B34]),
+    case!(validity_counts_from_before_the_attempt, "validity, deadline-before-lease, margin", [B12]),
+    case!(a_forgotten_lock_is_lost_at_the_next_renewal, "lost, server-forgets, key-deleted", [B10, B11]),
+    case!(protect_drops_the_work_when_the_lock_goes, "protect, error-kinds", [B11, B20]),
+    case!(run_acquires_protects_and_releases, "run", [B18]),
     case!(
         a_dead_server_means_lost_at_the_deadline,
-        promise = "loss-in-time, release, server-stands-still",
-        classes = [B11, B12, B20]
+        "loss-in-time, release, server-stands-still",
+        [B11, B12, B20]
     ),
-    case!(a_release_unanswered_by_a_dead_server_goes_on, promise = "release", classes = [B18]),
-    case!(at_risk_comes_before_lost, promise = "at-risk, server-stands-still", classes = [B11]),
-    case!(
-        a_stalled_executor_is_told_at_its_next_step,
-        promise = "protect, stopped, executor-stands-still",
-        classes = [B20]
-    ),
-    case!(
-        a_loss_by_a_stalled_executor_comes_once,
-        promise = "executor-stalled, executor-stands-still",
-        classes = [B11, B20]
-    ),
-    case!(
-        an_observer_that_panics_costs_no_lock,
-        promise = "panic-of-observer, observer-panics",
-        classes = [B18]
-    ),
+    case!(a_release_unanswered_by_a_dead_server_goes_on, "release", [B18]),
+    case!(at_risk_comes_before_lost, "at-risk, server-stands-still", [B11]),
+    case!(a_stalled_executor_is_told_at_its_next_step, "protect, stopped, executor-stands-still", [B20]),
+    case!(a_loss_by_a_stalled_executor_comes_once, "executor-stalled, executor-stands-still", [B11, B20]),
+    case!(an_observer_that_panics_costs_no_lock, "panic-of-observer, observer-panics", [B18]),
     case!(
         a_dedicated_client_outlives_a_stalled_executor,
-        promise = "executor-stalled, dedicated, executor-stands-still",
-        classes = [B20]
+        "executor-stalled, dedicated, executor-stands-still",
+        [B20]
     ),
-    case!(a_suspend_is_noticed, promise = "suspend, stopped, client-sleeps", classes = [B20]),
-    case!(clients_whose_clocks_are_hours_apart_agree, promise = "validity, clients-clocks", classes = [B6]),
+    case!(a_suspend_is_noticed, "suspend, stopped, client-sleeps", [B20]),
+    case!(clients_whose_clocks_are_hours_apart_agree, "validity, clients-clocks", [B6]),
 ];
 
 async fn a_live_holder_keeps_it(s: Setting) {

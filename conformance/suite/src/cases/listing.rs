@@ -8,8 +8,8 @@ use crate::setting::Setting;
 use crate::timing::{Answered, released};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(a_list_shows_what_is_held_and_nothing_else, promise = "list"; if |s| s.info.lists == Lists::Held),
-    case!(a_server_that_lists_nothing_says_so, promise = "list"; if |s| s.info.lists == Lists::Nothing),
+    case!(a_list_shows_what_is_held_and_nothing_else, "list"; if |s| s.info.lists == Lists::Held),
+    case!(a_server_that_lists_nothing_says_so, "list"; if |s| s.info.lists == Lists::Nothing),
 ];
 
 async fn a_list_shows_what_is_held_and_nothing_else(s: Setting) {

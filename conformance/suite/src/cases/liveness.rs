@@ -12,9 +12,9 @@ use crate::setting::{Contend, Setting, granted_within, ms, waits};
 use crate::timing::{Answered, assert_in_time, released};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(a_killed_holder_frees_it_though_the_server_restarts, promise = "takeover-after-restart, server-and-holder-killed", classes = [B5, B31]; load Medium),
-    case!(a_killed_holder_elsewhere_in_time_zones_frees_it, promise = "takeover-unhindered, holder-in-time-zone", classes = [B6, B7]; load Medium),
-    case!(dead_and_stopped_waiters_block_no_other_waiter, promise = "takeover-unhindered, waiters-dead", classes = [B5]; load Medium),
+    case!(a_killed_holder_frees_it_though_the_server_restarts, "takeover-after-restart, server-and-holder-killed", [B5, B31]; load Medium),
+    case!(a_killed_holder_elsewhere_in_time_zones_frees_it, "takeover-unhindered, holder-in-time-zone", [B6, B7]; load Medium),
+    case!(dead_and_stopped_waiters_block_no_other_waiter, "takeover-unhindered, waiters-dead", [B5]; load Medium),
 ];
 
 const LONG: Duration = Duration::from_secs(20);

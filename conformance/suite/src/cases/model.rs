@@ -11,7 +11,7 @@ use crate::model::{self, Happened};
 use crate::setting::Setting;
 
 pub(crate) const CASES: &[Case] = &[
-    case!(random_steps_have_the_models_answers, promise = "model", classes = [B3, B4, B9, B10, B12, B13, B15]; load Heavy; if |s| model::has(&s.info)),
+    case!(random_steps_have_the_models_answers, "model", [B3, B4, B9, B10, B12, B13, B15]; load Heavy; if |s| model::has(&s.info)),
 ];
 
 /// The number of plays that run at the same time.

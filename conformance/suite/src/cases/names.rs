@@ -11,16 +11,12 @@ use crate::setting::{Contend, Setting, holder_of, is_full_run, lost_eventually, 
 use crate::timing::{Answered, released, still_held, until};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(distinct_names_are_all_held_at_once, promise = "names", classes = [B23, B27]; load Heavy),
-    case!(a_client_forgets_each_name_it_has_finished, promise = "names", classes = [B27]; load Heavy),
-    case!(a_name_that_cannot_be_is_refused_at_construction, promise = "names, error-kinds", classes = [B23]),
-    case!(
-        a_ttl_that_cannot_be_is_refused_at_construction,
-        promise = "refused-terms, default-ttl",
-        classes = [B24]
-    ),
-    case!(a_wait_of_any_length_is_fine, promise = "short-waits", classes = [B24]; load Heavy),
-    case!(the_shortest_ttl_is_held_and_ends, promise = "default-ttl", classes = [B24]),
+    case!(distinct_names_are_all_held_at_once, "names", [B23, B27]; load Heavy),
+    case!(a_client_forgets_each_name_it_has_finished, "names", [B27]; load Heavy),
+    case!(a_name_that_cannot_be_is_refused_at_construction, "names, error-kinds", [B23]),
+    case!(a_ttl_that_cannot_be_is_refused_at_construction, "refused-terms, default-ttl", [B24]),
+    case!(a_wait_of_any_length_is_fine, "short-waits", [B24]; load Heavy),
+    case!(the_shortest_ttl_is_held_and_ends, "default-ttl", [B24]),
 ];
 
 /// Names that some system has taken for one another, by what they have in common.

@@ -27,50 +27,18 @@ use slow::{
 };
 
 pub(crate) const CASES: &[Case] = &[
-    case!(
-        an_attempt_whose_answer_is_lost_is_undone,
-        promise = "nothing-left, answer-lost",
-        classes = [B2, B15]
-    ),
-    case!(
-        an_attempt_that_arrives_after_its_release_takes_nothing,
-        promise = "late-attempts, request-late",
-        classes = [B2]
-    ),
-    case!(
-        an_attempt_held_up_between_its_requests_takes_nothing,
-        promise = "late-attempts, request-late",
-        classes = [B2]
-    ),
-    case!(an_attempt_cut_off_before_an_answer_leaves_nothing, promise = "nothing-left", classes = [B2]),
-    case!(a_release_delayed_between_requests_wakes_the_waiter, promise = "acquire, request-late", classes = [B4]; if |s| s.info.wakes == Wakes::Pushed),
-    case!(listening_waits_for_the_server, promise = "acquire", classes = [B4]; if |s| s.info.wakes == Wakes::Pushed && s.info.lease == Lease::Lock),
-    case!(
-        a_renewal_without_an_answer_is_repeated_in_time,
-        promise = "hiccups-cost-nothing, answer-lost",
-        classes = [B1, B11]
-    ),
-    case!(a_release_whose_answer_is_lost_is_one, promise = "release-repeated, answer-lost", classes = [B18]),
-    case!(
-        what_arrives_twice_counts_once,
-        promise = "holder-alone-releases, request-twice",
-        classes = [B3, B9]
-    ),
-    case!(
-        a_slow_answer_counts_against_the_lease,
-        promise = "deadline-before-lease, network-slow",
-        classes = [B12]
-    ),
-    case!(
-        a_network_that_trickles_costs_nothing_but_time,
-        promise = "deadline-before-lease, network-slow",
-        classes = [B12]
-    ),
-    case!(
-        answers_belong_to_their_calls_whatever_was_cancelled,
-        promise = "cancelled-acquire, network-slow",
-        classes = [B17]
-    ),
+    case!(an_attempt_whose_answer_is_lost_is_undone, "nothing-left, answer-lost", [B2, B15]),
+    case!(an_attempt_that_arrives_after_its_release_takes_nothing, "late-attempts, request-late", [B2]),
+    case!(an_attempt_held_up_between_its_requests_takes_nothing, "late-attempts, request-late", [B2]),
+    case!(an_attempt_cut_off_before_an_answer_leaves_nothing, "nothing-left", [B2]),
+    case!(a_release_delayed_between_requests_wakes_the_waiter, "acquire, request-late", [B4]; if |s| s.info.wakes == Wakes::Pushed),
+    case!(listening_waits_for_the_server, "acquire", [B4]; if |s| s.info.wakes == Wakes::Pushed && s.info.lease == Lease::Lock),
+    case!(a_renewal_without_an_answer_is_repeated_in_time, "hiccups-cost-nothing, answer-lost", [B1, B11]),
+    case!(a_release_whose_answer_is_lost_is_one, "release-repeated, answer-lost", [B18]),
+    case!(what_arrives_twice_counts_once, "holder-alone-releases, request-twice", [B3, B9]),
+    case!(a_slow_answer_counts_against_the_lease, "deadline-before-lease, network-slow", [B12]),
+    case!(a_network_that_trickles_costs_nothing_but_time, "deadline-before-lease, network-slow", [B12]),
+    case!(answers_belong_to_their_calls_whatever_was_cancelled, "cancelled-acquire, network-slow", [B17]),
 ];
 
 /// Longer than any case lasts: a lock that becomes free earlier was released.

@@ -19,17 +19,17 @@ use crate::suspendable::Suspendable;
 use crate::timing::{Answered, Returned, assert_in_time, still_held, until, within};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(a_server_without_time_refuses_before_it_takes, promise = "slot-unsupported", classes = [B35]),
-    case!(a_run_that_ended_well_keeps_its_slot, promise = "slot-kept, slot-begins-late", classes = [B35]),
-    case!(slots_begin_with_the_epoch, promise = "slots", classes = [B35]),
-    case!(a_failed_run_gives_its_slot_back_at_once, promise = "slot-given-back", classes = [B35]),
-    case!(a_dead_runs_slot_is_free_at_lease_end, promise = "slot-given-back", classes = [B4, B35]),
-    case!(clients_with_clocks_apart_run_once_in_each_slot, promise = "slots", classes = [B35]),
-    case!(a_run_beyond_its_slot_keeps_nothing, promise = "slot-over", classes = [B35]),
-    case!(a_run_near_its_slots_end_frees_the_next, promise = "slot-near-its-end", classes = [B35]),
-    case!(a_completion_that_is_dropped_keeps_the_slot, promise = "slot-without-answer", classes = [B1, B35]),
-    case!(a_kept_slot_can_be_broken, promise = "slot-broken", classes = [B9, B35]),
-    case!(a_kept_slot_is_told_from_a_run, promise = "slot-done-is-shown", classes = [B35]),
+    case!(a_server_without_time_refuses_before_it_takes, "slot-unsupported", [B35]),
+    case!(a_run_that_ended_well_keeps_its_slot, "slot-kept, slot-begins-late", [B35]),
+    case!(slots_begin_with_the_epoch, "slots", [B35]),
+    case!(a_failed_run_gives_its_slot_back_at_once, "slot-given-back", [B35]),
+    case!(a_dead_runs_slot_is_free_at_lease_end, "slot-given-back", [B4, B35]),
+    case!(clients_with_clocks_apart_run_once_in_each_slot, "slots", [B35]),
+    case!(a_run_beyond_its_slot_keeps_nothing, "slot-over", [B35]),
+    case!(a_run_near_its_slots_end_frees_the_next, "slot-near-its-end", [B35]),
+    case!(a_completion_that_is_dropped_keeps_the_slot, "slot-without-answer", [B1, B35]),
+    case!(a_kept_slot_can_be_broken, "slot-broken", [B9, B35]),
+    case!(a_kept_slot_is_told_from_a_run, "slot-done-is-shown", [B35]),
 ];
 
 /// Returns the longest delay of a run that waits for its slot: its lease ends later by the two calls of the last

@@ -19,26 +19,22 @@ use crate::timing::{
 };
 
 pub(crate) const CASES: &[Case] = &[
-    case!(loss_is_told_in_time_with_a_dead_network, promise = "loss-in-time, network-dead", classes = [B11, B12, B20]; load Medium),
-    case!(no_call_outlives_its_time_with_a_dead_network, promise = "patience, network-dead", classes = [B11, B15]; load Medium),
-    case!(
-        a_half_open_connection_costs_no_lock,
-        promise = "hiccups-cost-nothing, connection-dies-silently",
-        classes = [B11, B31]
-    ),
+    case!(loss_is_told_in_time_with_a_dead_network, "loss-in-time, network-dead", [B11, B12, B20]; load Medium),
+    case!(no_call_outlives_its_time_with_a_dead_network, "patience, network-dead", [B11, B15]; load Medium),
+    case!(a_half_open_connection_costs_no_lock, "hiccups-cost-nothing, connection-dies-silently", [B11, B31]),
     case!(
         an_outage_shorter_than_the_lease_costs_no_lock,
-        promise = "hiccups-cost-nothing, connections-cut",
-        classes = [B11, B31]
+        "hiccups-cost-nothing, connections-cut",
+        [B11, B31]
     ),
     case!(
         a_waiter_whose_connections_died_in_silence_looks_again,
-        promise = "looks-by-itself, connection-dies-silently",
-        classes = [B4, B31]
+        "looks-by-itself, connection-dies-silently",
+        [B4, B31]
     ),
-    case!(a_waiter_without_its_place_is_woken_in_another, promise = "zk-sessions, etcd-sessions", classes = [B4, B31]; load Medium; if |s| s.info.fair != Fair::No),
-    case!(dead_waiters_in_front_cost_one_timeout_however_many, promise = "zk-dead-waiters, waiters-dead", classes = [B5, B30]; load Heavy; if |s| s.info.fair != Fair::No),
-    case!(connections_cut_at_any_moment_leave_nothing, promise = "nothing-left, connections-cut", classes = [B2, B18, B31, B34]; load Medium),
+    case!(a_waiter_without_its_place_is_woken_in_another, "zk-sessions, etcd-sessions", [B4, B31]; load Medium; if |s| s.info.fair != Fair::No),
+    case!(dead_waiters_in_front_cost_one_timeout_however_many, "zk-dead-waiters, waiters-dead", [B5, B30]; load Heavy; if |s| s.info.fair != Fair::No),
+    case!(connections_cut_at_any_moment_leave_nothing, "nothing-left, connections-cut", [B2, B18, B31, B34]; load Medium),
 ];
 
 const LONG: Duration = Duration::from_secs(20);

@@ -15,8 +15,8 @@ use crate::suspendable::Suspendable;
 use crate::timing::{Answered, Returned, released, within};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(a_look_comes_within_an_eighth_of_the_wait, promise = "looks-by-itself", classes = [B4, B30]; if is_polled),
-    case!(a_waiter_that_has_waited_long_asks_seldom, promise = "looks-by-itself", classes = [B30]; load Heavy; if is_polled),
+    case!(a_look_comes_within_an_eighth_of_the_wait, "looks-by-itself", [B4, B30]; if is_polled),
+    case!(a_waiter_that_has_waited_long_asks_seldom, "looks-by-itself", [B30]; load Heavy; if is_polled),
 ];
 
 fn is_polled(s: &Setting) -> bool {

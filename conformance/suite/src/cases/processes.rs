@@ -18,24 +18,12 @@ use crate::timing::{Answered, assert_in_time, released, too_late, within};
 use counting::{a_storm_of_killed_processes_damages_nothing, processes_hand_the_lock_over};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(a_killed_holder_frees_the_lock_within_its_ttl, promise = "takeover-in-time, holder-killed", classes = [B5, B20]; load Medium),
-    case!(
-        a_stopped_holder_loses_the_lock_and_says_so,
-        promise = "run-stopped, holder-stopped",
-        classes = [B9, B20]
-    ),
-    case!(
-        a_holder_stopped_beyond_its_lease_is_told_first,
-        promise = "stopped, holder-stopped",
-        classes = [B9, B11, B20]
-    ),
-    case!(
-        a_holder_stopped_for_half_its_lease_keeps_it,
-        promise = "stopped-for-half, holder-stopped",
-        classes = [B20]
-    ),
-    case!(processes_hand_the_lock_over, promise = "one-holder", classes = [B4, B34]; load Heavy),
-    case!(a_storm_of_killed_processes_damages_nothing, promise = "one-holder, holder-killed", classes = [B2, B5, B13, B34]; load Heavy),
+    case!(a_killed_holder_frees_the_lock_within_its_ttl, "takeover-in-time, holder-killed", [B5, B20]; load Medium),
+    case!(a_stopped_holder_loses_the_lock_and_says_so, "run-stopped, holder-stopped", [B9, B20]),
+    case!(a_holder_stopped_beyond_its_lease_is_told_first, "stopped, holder-stopped", [B9, B11, B20]),
+    case!(a_holder_stopped_for_half_its_lease_keeps_it, "stopped-for-half, holder-stopped", [B20]),
+    case!(processes_hand_the_lock_over, "one-holder", [B4, B34]; load Heavy),
+    case!(a_storm_of_killed_processes_damages_nothing, "one-holder, holder-killed", [B2, B5, B13, B34]; load Heavy),
 ];
 
 /// Long enough to start a process in, short enough to wait for.

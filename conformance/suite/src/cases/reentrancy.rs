@@ -14,13 +14,13 @@ use crate::setting::{Contend, Setting, ms};
 use crate::timing::{Answered, released, still_held, until, within};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(an_owner_enters_again_and_leaves_as_often, promise = "entries", classes = [B26]),
-    case!(entering_again_sends_no_request, promise = "entering-is-free", classes = [B26]; load Heavy),
-    case!(another_owner_waits, promise = "reentrant-owner", classes = [B26]),
-    case!(a_partial_release_renews, promise = "entries", classes = [B26]; if |s| s.info.lease == Lease::Lock),
-    case!(tasks_of_one_owner_enter_together, promise = "entering-together", classes = [B26]),
-    case!(a_lost_lock_is_not_entered_again, promise = "one-loss-of-entries", classes = [B26, B10]),
-    case!(an_owner_that_leaves_at_any_time_leaves_nothing, promise = "entries-leave-nothing", classes = [B26, B1]; load Heavy),
+    case!(an_owner_enters_again_and_leaves_as_often, "entries", [B26]),
+    case!(entering_again_sends_no_request, "entering-is-free", [B26]; load Heavy),
+    case!(another_owner_waits, "reentrant-owner", [B26]),
+    case!(a_partial_release_renews, "entries", [B26]; if |s| s.info.lease == Lease::Lock),
+    case!(tasks_of_one_owner_enter_together, "entering-together", [B26]),
+    case!(a_lost_lock_is_not_entered_again, "one-loss-of-entries", [B26, B10]),
+    case!(an_owner_that_leaves_at_any_time_leaves_nothing, "entries-leave-nothing", [B26, B1]; load Heavy),
 ];
 
 fn lock(s: &Setting, client: &Client, name: &Name, owner: &Reentrant) -> Lock {

@@ -16,15 +16,15 @@ use crate::setting::{Contend, Setting, granted_within, holder_of, ms};
 use crate::timing::{Answered, released, still_held, until, within};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(all_are_held_and_all_are_released, promise = "several", classes = [B25]),
-    case!(all_or_none, promise = "several", classes = [B25]),
-    case!(one_lock_through_two_clients_is_refused, promise = "several-none-twice", classes = [B25]; if says_which_it_is),
-    case!(a_wait_for_all_ends_and_leaves_none, promise = "several-all-or-none", classes = [B25]),
-    case!(a_caller_that_gives_up_leaves_none, promise = "several-all-or-none", classes = [B25, B2]),
-    case!(opposite_orders_do_not_block_each_other, promise = "several-order", classes = [B25]; load Heavy),
-    case!(the_loss_of_one_is_the_loss_of_all, promise = "check, several-one-guard", classes = [B25, B11]),
-    case!(run_drops_its_work_when_one_lock_goes, promise = "several-one-guard", classes = [B25, B11, B20]),
-    case!(a_lock_lost_during_the_wait_is_retaken, promise = "several-lost-meanwhile", classes = [B25, B11]),
+    case!(all_are_held_and_all_are_released, "several", [B25]),
+    case!(all_or_none, "several", [B25]),
+    case!(one_lock_through_two_clients_is_refused, "several-none-twice", [B25]; if says_which_it_is),
+    case!(a_wait_for_all_ends_and_leaves_none, "several-all-or-none", [B25]),
+    case!(a_caller_that_gives_up_leaves_none, "several-all-or-none", [B25, B2]),
+    case!(opposite_orders_do_not_block_each_other, "several-order", [B25]; load Heavy),
+    case!(the_loss_of_one_is_the_loss_of_all, "check, several-one-guard", [B25, B11]),
+    case!(run_drops_its_work_when_one_lock_goes, "several-one-guard", [B25, B11, B20]),
+    case!(a_lock_lost_during_the_wait_is_retaken, "several-lost-meanwhile", [B25, B11]),
 ];
 
 fn multi<'a>(s: &Setting, client: &Client, names: impl IntoIterator<Item = &'a Name>) -> MultiLock {

@@ -9,11 +9,8 @@ use crate::runtime::on_a_thread;
 use crate::setting::{Contend, Setting, ms};
 use crate::timing::{until, within};
 
-pub(crate) const CASES: &[Case] = &[case!(
-    calls_end_while_the_clients_runtime_stands_still,
-    promise = "runtime-stands-still",
-    classes = [B11, B20]
-)];
+pub(crate) const CASES: &[Case] =
+    &[case!(calls_end_while_the_clients_runtime_stands_still, "runtime-stands-still", [B11, B20])];
 
 /// A client that holds a lock, and its runtime, which no thread drives.
 struct StandsStill {

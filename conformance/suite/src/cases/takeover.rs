@@ -2,14 +2,13 @@
 //! a release and an attempt.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use lock_core::driver::{Claim, Grant, Predecessor, Queueing, Release, Renewal, Wakes, When};
 use lock_core::driver::{Takeover, Takeovers};
 use lock_core::{Client, Guard, Name, Options};
-use tokio::task::JoinSet;
 
+use super::exclusion::count;
 use super::network::{lose_an_answer, patience};
 use crate::bounds;
 use crate::case::{Case, case};
@@ -20,14 +19,14 @@ use crate::setting::{Contend, Setting, Waiter, granted_within, holder_of, ms, st
 use crate::timing::{Answered, Returned, released, still_held, until, within};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(a_takeover_is_a_release_and_a_grant, promise = "one-request-hand-over", classes = [B9, B13]; if in_one_request),
-    case!(a_takeover_that_was_not_heard_is_granted_again, promise = "one-request-hand-over", classes = [B2, B3]; if in_one_request),
-    case!(an_owner_that_holds_nothing_has_no_successor, promise = "one-request-hand-over", classes = [B9, B10]; if in_one_request),
-    case!(a_revoked_owner_has_no_successor, promise = "one-request-hand-over", classes = [B9, B10]; if in_one_request),
-    case!(the_release_after_a_takeover_wakes_a_waiter_elsewhere, promise = "one-request-hand-over", classes = [B4, B30]; if in_one_request),
-    case!(tasks_of_one_client_hand_it_over, promise = "even-turns", classes = [B13, B30, B34]; load Heavy),
-    case!(a_hand_over_whose_answer_is_lost_is_settled, promise = "one-request-hand-over", classes = [B2, B18]; if in_one_request),
-    case!(a_hand_over_that_arrives_late_takes_nothing, promise = "one-request-hand-over", classes = [B2]; if in_one_request),
+    case!(a_takeover_is_a_release_and_a_grant, "one-request-hand-over", [B9, B13]; if in_one_request),
+    case!(a_takeover_that_was_not_heard_is_granted_again, "one-request-hand-over", [B2, B3]; if in_one_request),
+    case!(an_owner_that_holds_nothing_has_no_successor, "one-request-hand-over", [B9, B10]; if in_one_request),
+    case!(a_revoked_owner_has_no_successor, "one-request-hand-over", [B9, B10]; if in_one_request),
+    case!(the_release_after_a_takeover_wakes_a_waiter_elsewhere, "one-request-hand-over", [B4, B30]; if in_one_request),
+    case!(tasks_of_one_client_hand_it_over, "even-turns", [B13, B30, B34]; load Heavy),
+    case!(a_hand_over_whose_answer_is_lost_is_settled, "one-request-hand-over", [B2, B18]; if in_one_request),
+    case!(a_hand_over_that_arrives_late_takes_nothing, "one-request-hand-over", [B2]; if in_one_request),
 ];
 
 fn in_one_request(s: &Setting) -> bool {
@@ -144,32 +143,9 @@ async fn the_release_after_a_takeover_wakes_a_waiter_elsewhere(s: Setting) {
     released(guard).await;
 }
 
-/// A counter without any protection of its own, and the tokens in the order of its changes: two clients, each with tasks
-/// that wait for each other.
+/// Two clients, each with six tasks that wait for each other.
 async fn tasks_of_one_client_hand_it_over(s: Setting) {
-    let (name, last) = (s.name(), Arc::new(AtomicU64::new(0)));
-    let cycles = s.size("cycles of each of 12 tasks", 10, 100);
-    let mut tasks = JoinSet::new();
-    for _ in 0..2 {
-        let client = s.client().await;
-        for _ in 0..6 {
-            let lock = client.lock(name.as_str()).ttl(s.long()).built();
-            let last = last.clone();
-            tasks.spawn(async move {
-                for _ in 0..cycles {
-                    let guard = lock.acquire().answered().await;
-                    let (before, token) = (last.load(Ordering::SeqCst), guard.token().get());
-                    tokio::task::yield_now().await;
-                    assert!(token > before, "{token} follows {before}");
-                    let changed = last.swap(token, Ordering::SeqCst) != before;
-                    assert!(!changed, "another task changed it meanwhile");
-                    released(guard).await;
-                }
-            });
-        }
-    }
-    tasks.join_all().await;
-    assert!(s.is_free(&name).await);
+    count(&s, 2, 6, s.size("cycles of each of 12 tasks", 10, 100)).await;
 }
 
 /// A client whose one task holds the lock, and whose other task waits for it.

@@ -20,21 +20,17 @@ use crate::setting::{Contend, Setting, ms, waiters_of};
 use crate::timing::{Answered, Returned, assert_answered, assert_in_time, released, until, within};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(
-        a_wait_that_runs_out_names_the_holder,
-        promise = "honest-outcomes, wait-ends, error-kinds",
-        classes = [B15]
-    ),
-    case!(a_waiter_has_it_after_a_release, promise = "acquire", classes = [B4]),
-    case!(a_waiter_has_it_after_a_drop, promise = "acquire", classes = [B4]),
-    case!(a_waiter_has_it_after_its_holder_died, promise = "no-lock-for-ever", classes = [B4, B5]; load Medium),
-    case!(a_waiter_goes_by_its_holders_ttl, promise = "no-lock-for-ever", classes = [B5, B12]; if |s| s.info.lease == Lease::Lock),
-    case!(no_wake_up_is_lost_over_many_hand_overs, promise = "acquire", classes = [B4, B31]; load Heavy),
-    case!(waiters_of_one_process_come_in_their_order, promise = "tasks-in-order", classes = [B30]),
-    case!(a_thousand_waiters_cost_four_requests_a_hand_over, promise = "hand-over-cost", classes = [B30]; load Heavy),
-    case!(a_hand_over_costs_the_same_however_many_wait, promise = "zk-order", classes = [B30]; load Heavy; if |s| s.info.fair != Fair::No),
-    case!(clients_come_in_the_order_in_which_they_asked, promise = "zk-order", classes = [B30]; if |s| s.info.fair != Fair::No),
-    case!(two_processes_share_a_name_evenly, promise = "even-turns", classes = [B30]; load Heavy; if |s| s.info.wakes == Wakes::Pushed || s.info.fair != Fair::No),
+    case!(a_wait_that_runs_out_names_the_holder, "honest-outcomes, wait-ends, error-kinds", [B15]),
+    case!(a_waiter_has_it_after_a_release, "acquire", [B4]),
+    case!(a_waiter_has_it_after_a_drop, "acquire", [B4]),
+    case!(a_waiter_has_it_after_its_holder_died, "no-lock-for-ever", [B4, B5]; load Medium),
+    case!(a_waiter_goes_by_its_holders_ttl, "no-lock-for-ever", [B5, B12]; if |s| s.info.lease == Lease::Lock),
+    case!(no_wake_up_is_lost_over_many_hand_overs, "acquire", [B4, B31]; load Heavy),
+    case!(waiters_of_one_process_come_in_their_order, "tasks-in-order", [B30]),
+    case!(a_thousand_waiters_cost_four_requests_a_hand_over, "hand-over-cost", [B30]; load Heavy),
+    case!(a_hand_over_costs_the_same_however_many_wait, "zk-order", [B30]; load Heavy; if |s| s.info.fair != Fair::No),
+    case!(clients_come_in_the_order_in_which_they_asked, "zk-order", [B30]; if |s| s.info.fair != Fair::No),
+    case!(two_processes_share_a_name_evenly, "even-turns", [B30]; load Heavy; if |s| s.info.wakes == Wakes::Pushed || s.info.fair != Fair::No),
 ];
 
 async fn a_wait_that_runs_out_names_the_holder(s: Setting) {

@@ -14,8 +14,8 @@ use crate::setting::{Contend, Setting};
 use crate::timing::{Returned, within};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(run_drops_its_work_when_the_lock_goes, promise = "run", classes = [B11, B20]),
-    case!(try_run_drops_its_work_when_the_lock_goes, promise = "run", classes = [B11, B20]),
+    case!(run_drops_its_work_when_the_lock_goes, "run", [B11, B20]),
+    case!(try_run_drops_its_work_when_the_lock_goes, "run", [B11, B20]),
 ];
 
 /// The beginning and the drops of work that never ends by itself.

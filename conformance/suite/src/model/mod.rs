@@ -19,7 +19,7 @@ use lock_memory::Memory;
 
 use self::lease_ends::LeaseEnds;
 use self::plan::{NAMES, Step};
-use self::side::{Said, Side, Terms};
+use self::side::{Said, Side};
 use crate::setting::Setting;
 use crate::timing::void;
 
@@ -59,7 +59,7 @@ enum Play {
 
 /// Plays the plan of this seed on both servers.
 pub(crate) async fn compare(s: &Setting, seed: u64, steps: usize) -> Result<Happened, Box<Disagreement>> {
-    let steps = plan::plan(seed, steps);
+    let steps = plan::plan(seed, steps, [s.ttl(), (s.ttl() * 100).min(s.info.max_ttl)]);
     let disagreement = |steps, what| Box::new(Disagreement { seed, steps, what });
     for _ in 0..PLAYS {
         match play(s, &steps).await {
@@ -100,7 +100,6 @@ async fn shrink(s: &Setting, mut steps: Vec<Step>, mut what: String) -> (Vec<Ste
 }
 
 async fn play(s: &Setting, steps: &[Step]) -> Play {
-    let terms = Terms { short: s.ttl(), long: (s.ttl() * 100).min(s.info.max_ttl) };
     let names: Vec<_> = (0..NAMES).map(|_| s.name()).collect();
     let memory = model_of(&s.info);
     let (mut clients, mut models) = (Vec::new(), Vec::new());
@@ -110,9 +109,9 @@ async fn play(s: &Setting, steps: &[Step]) -> Play {
     }
     let mut stage = Stage {
         info: &s.info,
-        backend: Side::new(clients, names.clone(), terms),
-        model: Side::new(models, names, terms),
-        lease_ends: LeaseEnds::new(terms.short),
+        backend: Side::new(clients, names.clone()),
+        model: Side::new(models, names),
+        lease_ends: LeaseEnds::new(s.ttl()),
         idle: Instant::now(),
         happened: Happened::new(),
     };

@@ -1,6 +1,8 @@
 //! The steps that are taken on both servers. A plan is made from a seed. Any part of a plan is a plan too: a step names
 //! the place of a claim, and does nothing if that place is empty.
 
+use std::time::Duration;
+
 use lock_core::driver::{Queueing, When};
 
 use crate::dice::Dice;
@@ -16,15 +18,6 @@ pub(super) struct ClaimSlot {
     pub(super) claimant: usize,
 }
 
-/// The length of a lease that is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Term {
-    /// A play may wait until it has ended.
-    Short,
-    /// It doesn't end while the plan is played.
-    Long,
-}
-
 /// Which holder a revoke names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holder {
@@ -38,9 +31,9 @@ pub(super) enum Holder {
 pub(super) enum Step {
     /// Attempts the lock: with a new owner if the slot is empty or its owner has released, otherwise with the same
     /// owner again.
-    Attempt(ClaimSlot, Term, Queueing),
+    Attempt(ClaimSlot, Duration, Queueing),
     Listen(ClaimSlot),
-    Renew(ClaimSlot, Term),
+    Renew(ClaimSlot, Duration),
     Release(ClaimSlot),
     Inspect(usize),
     Revoke(usize, Holder, When),
@@ -59,21 +52,22 @@ impl Step {
     }
 }
 
-pub(super) fn plan(seed: u64, steps: usize) -> Vec<Step> {
+/// Returns the plan of this seed. A play may wait for the end of a `short` lease; a `long` one doesn't end meanwhile.
+pub(super) fn plan(seed: u64, steps: usize, [short, long]: [Duration; 2]) -> Vec<Step> {
     let mut dice = Dice::new(seed);
-    (0..steps).map(|_| step(&mut dice)).collect()
+    (0..steps).map(|_| step(&mut dice, short, long)).collect()
 }
 
-fn step(dice: &mut Dice) -> Step {
+fn step(dice: &mut Dice, short: Duration, long: Duration) -> Step {
     let name = dice.below(NAMES);
     let slot = ClaimSlot { name, claimant: dice.below(CLAIMANTS) };
-    let term = if dice.chance(600) { Term::Short } else { Term::Long };
+    let ttl = if dice.chance(600) { short } else { long };
     let waits = if dice.chance(500) { Queueing::Queued } else { Queueing::No };
     let when = if dice.chance(500) { When::Now } else { When::HoldersDeadline };
     let which_holder = if dice.chance(700) { Holder::Present } else { Holder::Earlier };
     match dice.below(100) {
-        0..35 => Step::Attempt(slot, term, waits),
-        35..50 => Step::Renew(slot, term),
+        0..35 => Step::Attempt(slot, ttl, waits),
+        35..50 => Step::Renew(slot, ttl),
         50..70 => Step::Release(slot),
         70..78 => Step::Listen(slot),
         78..88 => Step::Inspect(name),

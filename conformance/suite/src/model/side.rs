@@ -13,29 +13,13 @@ use lock_core::{
 
 use crate::claims;
 
-use super::plan::{ClaimSlot, Holder, NAMES, Step, Term};
+use super::plan::{ClaimSlot, Holder, NAMES, Step};
 
 /// The label of the owner that revokes.
 pub(super) const REVOKER: &str = "the revoker";
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The longest time that the notification of a release may take.
 const NEWS: Duration = Duration::from_secs(1);
-
-/// The lengths of leases that are asked for.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Terms {
-    pub(super) short: Duration,
-    pub(super) long: Duration,
-}
-
-impl Terms {
-    fn of(self, term: Term) -> Duration {
-        match term {
-            Term::Short => self.short,
-            Term::Long => self.long,
-        }
-    }
-}
 
 /// The result of a step.
 #[derive(Clone, Debug)]
@@ -92,7 +76,6 @@ pub(super) struct Shown {
 pub(super) struct Side {
     clients: Vec<Client>,
     names: Vec<Name>,
-    terms: Terms,
     slots: BTreeMap<ClaimSlot, SlotState>,
     /// The highest token of each name.
     tokens: [Option<FencingToken>; NAMES],
@@ -111,17 +94,17 @@ struct SlotState {
 
 impl Side {
     /// Gives the clients to the claimants in turn.
-    pub(super) fn new(clients: Vec<Client>, names: Vec<Name>, terms: Terms) -> Side {
+    pub(super) fn new(clients: Vec<Client>, names: Vec<Name>) -> Side {
         let (slots, tokens, shown) = Default::default();
-        Side { clients, names, terms, slots, tokens, shown, minted: 0 }
+        Side { clients, names, slots, tokens, shown, minted: 0 }
     }
 
     /// Takes a step and returns its result; `None` if there was nothing to do.
     pub(super) async fn take(&mut self, step: Step) -> Result<Option<Said>> {
         match step {
-            Step::Attempt(slot, term, waits) => self.attempt(slot, term, waits).await.map(Some),
+            Step::Attempt(slot, ttl, waits) => self.attempt(slot, ttl, waits).await.map(Some),
             Step::Listen(slot) => self.listen(slot).await,
-            Step::Renew(slot, term) => self.renew(slot, term).await,
+            Step::Renew(slot, ttl) => self.renew(slot, ttl).await,
             Step::Release(slot) => self.release(slot).await,
             Step::Inspect(name) => self.inspect(name).await.map(Some),
             Step::Revoke(name, which_holder, when) => self.revoke(name, which_holder, when).await,
@@ -148,9 +131,9 @@ impl Side {
         }
     }
 
-    async fn attempt(&mut self, slot: ClaimSlot, term: Term, waits: Queueing) -> Result<Said> {
+    async fn attempt(&mut self, slot: ClaimSlot, ttl: Duration, waits: Queueing) -> Result<Said> {
         if self.slots.get(&slot).is_none_or(|state| state.has_released) {
-            let claim = self.claim(slot, term, waits);
+            let claim = self.claim(slot, ttl, waits);
             let state = SlotState { claim, token: None, listens: false, has_released: false };
             self.slots.insert(slot, state);
         }
@@ -171,10 +154,10 @@ impl Side {
         }
     }
 
-    fn claim(&mut self, slot: ClaimSlot, term: Term, waits: Queueing) -> Box<dyn Claim> {
+    fn claim(&mut self, slot: ClaimSlot, ttl: Duration, waits: Queueing) -> Box<dyn Claim> {
         self.minted += 1;
         let client = &self.clients[self.client_of(slot)];
-        let (ttl, label) = (self.terms.of(term), format!("owner {}", self.minted));
+        let label = format!("owner {}", self.minted);
         let terms = claims::Terms { ttl, patience: PATIENCE, waits, label: &label };
         claims::claim(client, self.names[slot.name].as_str(), terms)
     }
@@ -202,8 +185,7 @@ impl Side {
         Ok(Some(Said::Listens))
     }
 
-    async fn renew(&mut self, slot: ClaimSlot, term: Term) -> Result<Option<Said>> {
-        let ttl = self.terms.of(term);
+    async fn renew(&mut self, slot: ClaimSlot, ttl: Duration) -> Result<Option<Said>> {
         let Some(state) = self.slots.get_mut(&slot) else { return Ok(None) };
         Ok(Some(match state.claim.renew(ttl).await? {
             Renewal::Held { valid_for, .. } => Said::Held { left: valid_for },

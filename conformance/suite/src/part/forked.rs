@@ -219,8 +219,8 @@ fn child(order: &Order, harness: &impl Harness, all: All, nth: usize) -> ! {
     calls.refused("renew", LOST, guard.renew(order.ttl));
     calls.refused("acquire", REFUSED, built.acquire());
     calls.refused("try_acquire", REFUSED, lock.try_acquire());
-    calls.refused("reentrant acquire", LOST, reentrant.acquire());
-    calls.refused("reentrant try_acquire", LOST, reentrant.try_acquire());
+    calls.refused("reentrant acquire", REFUSED, reentrant.acquire());
+    calls.refused("reentrant try_acquire", REFUSED, reentrant.try_acquire());
     calls.refused("inspect", REFUSED, lock.inspect());
     calls.refused("revoke", REFUSED, lock.revoke(&OwnerBytes::new(*b"theirs"), When::Now));
     calls.refused("check", REFUSED, client.check());
