@@ -1,10 +1,9 @@
 //! `cargo xtask docs`: writes into the documents which tests prove each promise, guard against each class of bugs, and
 //! cause each fault.
 //!
-//! Each test says so itself. A case of the suite does in its line, `case!(name, promise = "one-holder",
-//! classes = [B9])`. Any other test has a comment above it, `// Proves: one-holder, B9`; above the first line
-//! of a file, the comment is about all tests of the file. The names are anchors of the documents: `<a
-//! id="one-holder"></a>`.
+//! Each test says so itself. A case of the suite does in its line, `case!(name, "one-holder", [B9])`. Any other test has a
+//! comment above it, `// Proves: one-holder, B9`; above the first line of a file, the comment is about all tests of the
+//! file. The names are anchors of the documents: `<a id="one-holder"></a>`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
