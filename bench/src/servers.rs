@@ -5,8 +5,7 @@ use std::sync::Arc;
 use lock_core::toolkit::Location;
 use lock_core::{Owner, Random};
 use lock_test_servers::{
-    Absence, Etcd, MongoDb, MySql, Owned, Persistence, Postgres, Product, Redis, Settings, StandaloneMongoDb,
-    ZooKeeper,
+    Absence, Etcd, MongoDb, MySql, Owned, Persistence, Postgres, Product, Redis, Settings, ZooKeeper,
 };
 use onelock::Info;
 use tempfile::TempDir;
@@ -91,8 +90,8 @@ pub(crate) const KNOWN: [Known; 12] = [
     Known::new("mysql", Backend::MySql, Some(&MySql::MySql)),
     Known::new("postgres", Backend::Postgres, Some(&Postgres::Installed)).with(POSTGRES),
     Known::new("postgres-unstable", Backend::Postgres, Some(&Postgres::Unstable)).with(POSTGRES),
-    Known::new("mongodb", Backend::Mongo, Some(&MongoDb)),
-    Known::new("mongodb-alone", Backend::Mongo, Some(&StandaloneMongoDb)),
+    Known::new("mongodb", Backend::Mongo, Some(&MongoDb::Set)),
+    Known::new("mongodb-alone", Backend::Mongo, Some(&MongoDb::Standalone)),
     Known::new("etcd", Backend::Etcd, Some(&Etcd)),
     Known::new("zookeeper", Backend::ZooKeeper, Some(&ZooKeeper)),
 ];

@@ -6,14 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_conformance::harness::{Count, Forget, Identity, OneTrip, Promise, Residue, Rises, ToldTime};
-use lock_conformance::{Counters, Missing, Verdict};
+use lock_conformance::harness::{Count, Forget, Identity, Promise, Residue, Rises};
+use lock_conformance::{Abilities, Counters, Facts, Missing, Verdict};
 use lock_core::driver::{Fair, Lease};
 use lock_core::{Client, Name, Options, Result};
 use lock_etcd::etcd_client::{self, DeleteOptions, GetOptions, SortOrder, SortTarget};
-use lock_test_servers::{
-    self as servers, AdminAbilities, Backend, Product, Server, ServerUrl, run_on_server,
-};
+use lock_test_servers::{self as servers, Backend, Product, Server, ServerUrl, run_on_server};
 
 fn main() -> Verdict {
     run_on_server(Etcd)
@@ -28,30 +26,27 @@ impl Backend for Etcd {
         &servers::Etcd
     }
 
-    /// Leases have whole seconds. With a ttl of one second, a call has a third of a second. That is short for a server
-    /// that syncs each write, on a machine with other work.
-    fn ttl(&self) -> Duration {
-        Duration::from_secs(2)
-    }
-
-    /// gRPC runs over HTTP/2.
-    fn multiplexes(&self) -> bool {
-        true
-    }
-
-    /// The number of keys that one renewal asks about. A server accepts 128 operations.
-    fn proven_at_once(&self) -> usize {
-        64
-    }
-
-    fn promised(&self) -> Vec<Promise> {
-        let rises = Rises::UntilAMajorityLosesItsData;
-        vec![Promise {
-            lease: Lease::Session,
-            fair: Fair::PerProcess,
-            rises,
-            identity: Identity::NotPromised,
-        }]
+    fn facts(&self) -> Facts {
+        let one_trip =
+            "a claim that does not wait looks before it takes a place; etcd's own tests lose that answer";
+        let told_time = "leases end by a clock that starts with the leader, and no answer tells a time";
+        Facts {
+            // Leases have whole seconds. With a ttl of one second, a call has a third of a second. That is short for a
+            // server that syncs each write, on a machine with other work.
+            ttl: Duration::from_secs(2),
+            // gRPC runs over HTTP/2.
+            multiplexes: true,
+            // The number of keys that one renewal asks about. A server accepts 128 operations.
+            proven_at_once: 64,
+            one_trip: Err(Missing::because(one_trip)),
+            told_time: Err(Missing::because(told_time)),
+            ..Facts::promising([Promise {
+                lease: Lease::Session,
+                fair: Fair::PerProcess,
+                rises: Rises::UntilAMajorityLosesItsData,
+                identity: Identity::NotPromised,
+            }])
+        }
     }
 
     async fn open(&self, url: &str, options: Options) -> Result<Client> {
@@ -71,29 +66,17 @@ impl Backend for Etcd {
         lock_etcd::connect_with(&parsed(url).at(address), options).await
     }
 
-    fn grants_in_one_trip(&self) -> Result<OneTrip, Missing> {
-        let why =
-            "a claim that does not wait looks before it takes a place; etcd's own tests lose that answer";
-        Err(Missing::because(why))
-    }
-
-    fn tells_its_time(&self) -> Result<ToldTime, Missing> {
-        Err(Missing::because("leases end by a clock that starts with the leader, and no answer tells a time"))
-    }
-
-    fn ends_leases_by_wall_clock(&self) -> Result<(), Missing> {
-        Err(Missing::because("leases end by Go's monotonic clock, which is never set"))
-    }
-
-    fn admin(&self, server: &Server) -> AdminAbilities {
+    fn abilities(&self, server: &Server, abilities: Abilities) -> Abilities {
         let admin = Arc::new(Admin { url: server.url().to_owned() });
-        AdminAbilities {
+        Abilities {
             forget: Ok(admin.clone()),
             count: server.started_here().and(Ok(admin.clone())),
             residue: server.started_here().and(Ok(admin)),
             age: Err(Missing::because("no key is left on the server that could get old")),
             interrupt: Err(Missing::because("etcd cannot be told to cut a client's connections")),
             keep_busy: Err(Missing::because("etcd has no transaction that stays open")),
+            clocks: Err(Missing::because("leases end by Go's monotonic clock, which is never set")),
+            ..abilities
         }
     }
 }

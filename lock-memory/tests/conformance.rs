@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_conformance::harness::{
-    Age, ClockedServer, Count, Durable, Forget, Identity, OwnServer, OwnServers, Promise, Residue, Rises,
+    Age, ClockedServer, Count, Forget, Identity, OwnServer, OwnServers, Promise, Residue, Rises,
     ServerClocks, ToldTime,
 };
-use lock_conformance::{Ability, Counters, Data, Harness, Missing, Step, Verdict};
+use lock_conformance::{Abilities, Counters, Data, Facts, Harness, Missing, Step, Verdict};
 use lock_core::driver::{Fair, Lease};
 use lock_core::{Client, Name, Options, Result};
 use lock_memory::{Memory, ServerClock, ServerTime};
@@ -70,47 +70,24 @@ impl Harness for InProcess {
         self.server.client_with(options).await
     }
 
-    fn promised(&self) -> Vec<Promise> {
-        vec![self.promise]
-    }
-
-    fn missing(&self, what: &str) -> Missing {
-        Missing::because(format!("a server in this process: no way to {what}"))
-    }
-
-    fn tells_its_time(&self) -> Result<ToldTime, Missing> {
-        match self.promise.lease {
+    fn facts(&self) -> Facts {
+        let told_time = match self.promise.lease {
             Lease::Lock => Ok(ToldTime),
             _ => Err(Missing::because("a lease belongs to a session, which ends with its process")),
+        };
+        Facts { told_time, ..Facts::promising([self.promise]) }
+    }
+
+    fn abilities(self: Arc<Self>) -> Abilities {
+        Abilities {
+            forget: Ok(self.clone()),
+            count: Ok(self.clone()),
+            residue: Ok(self.clone()),
+            age: Ok(self.clone()),
+            servers: Ok(self.clone()),
+            clocks: Ok(self),
+            ..Abilities::none("a server in this process: no way to")
         }
-    }
-
-    fn can_forget(self: Arc<Self>) -> Ability<dyn Forget> {
-        Ok(self)
-    }
-
-    fn can_count(self: Arc<Self>) -> Ability<dyn Count> {
-        Ok(self)
-    }
-
-    fn can_count_residue(self: Arc<Self>) -> Ability<dyn Residue> {
-        Ok(self)
-    }
-
-    fn can_age(self: Arc<Self>) -> Ability<dyn Age> {
-        Ok(self)
-    }
-
-    fn can_start_servers(self: Arc<Self>) -> Ability<dyn OwnServers> {
-        Ok(self)
-    }
-
-    fn can_set_clocks(self: Arc<Self>) -> Ability<dyn ServerClocks> {
-        Ok(self)
-    }
-
-    fn keeps_data(&self) -> Result<Durable, Missing> {
-        Ok(Durable)
     }
 }
 

@@ -8,15 +8,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_conformance::harness::{
-    Age, ClockedServer, Count, Durable, Forget, Identity, IdleConnection, Interrupt, LockProgram, OneTrip,
-    OwnServer, OwnServers, Processes, Promise, Replays, Residue, Rises, ServerClocks, ThroughProxy,
+    Age, ClockedServer, Count, Forget, Identity, Interrupt, OwnServer, OwnServers, Promise, Residue, Rises,
+    ServerClocks, ThroughProxy,
 };
-use lock_conformance::{Ability, Counters, Data, Harness, Missing, Step, Verdict};
+use lock_conformance::{Abilities, Counters, Data, Facts, Harness, Missing, Step, Verdict};
 use lock_core::driver::{Fair, Lease};
 use lock_core::{Client, Name, Options, Result};
-use lock_test_servers::{
-    Absence, Clock, Owned, Persistence, Program, Settings, ThisProgram, catalogue, clock,
-};
+use lock_test_servers::{Clock, Owned, Persistence, Program, Settings, ThisProgram, catalogue, clock};
 
 use nodes::{FIVE, MAX_TTL, Nodes};
 
@@ -28,8 +26,7 @@ fn main() -> Verdict {
     };
     match nodes {
         Ok(nodes) => lock_conformance::run(Redlock { nodes }),
-        Err(Absence::NotRun(why)) => lock_conformance::not_run(catalogue::REDIS.name, &why),
-        Err(Absence::Failure(why)) => lock_conformance::failed(catalogue::REDIS.name, &why),
+        Err(absence) => absence.verdict(catalogue::REDIS.name),
     }
 }
 
@@ -46,11 +43,6 @@ struct Redlock {
 
 #[async_trait]
 impl Harness for Redlock {
-    /// A proposed token is so far above the clocks of the nodes.
-    fn age_too_short_by(&self) -> Duration {
-        Duration::from_millis(20)
-    }
-
     fn name(&self) -> String {
         format!("redlock, {}", self.nodes)
     }
@@ -59,17 +51,19 @@ impl Harness for Redlock {
         self.nodes.open(options).await
     }
 
-    /// Each of five servers, which share the machine, gets two requests of half a thousand bytes, one after the other.
-    /// A network that brings one byte in a millisecond, or in two, has five thirds of this for both requests and a
-    /// renewal.
-    fn ttl(&self) -> Duration {
-        Duration::from_millis(1200)
-    }
-
-    /// docs/semantics.md has the hour: how far clocks may be set back.
-    fn promised(&self) -> Vec<Promise> {
+    fn facts(&self) -> Facts {
+        // docs/semantics.md has the hour: how far clocks may be set back.
         let rises = Rises::WhileAMajorityKeepsItsData { clock_step: Duration::from_secs(3600) };
-        vec![Promise { lease: Lease::Lock, fair: Fair::No, rises, identity: Identity::Told }]
+        let promise = Promise { lease: Lease::Lock, fair: Fair::No, rises, identity: Identity::Told };
+        Facts {
+            // Each of five servers, which share the machine, gets two requests of half a thousand bytes, one after the
+            // other. A network that brings one byte in a millisecond, or in two, has five thirds of this for both
+            // requests and a renewal.
+            ttl: Duration::from_millis(1200),
+            // A proposed token is so far above the clocks of the nodes.
+            age_too_short_by: Duration::from_millis(20),
+            ..Facts::promising([promise])
+        }
     }
 
     /// One that has ended is enough: the cases count on all of them.
@@ -77,61 +71,15 @@ impl Harness for Redlock {
         self.nodes.servers().iter().find_map(Owned::ended)
     }
 
-    fn can_forget(self: Arc<Self>) -> Ability<dyn Forget> {
-        Ok(self)
-    }
-
-    fn can_count(self: Arc<Self>) -> Ability<dyn Count> {
-        Ok(self)
-    }
-
-    fn can_count_residue(self: Arc<Self>) -> Ability<dyn Residue> {
-        Ok(self)
-    }
-
-    fn can_age(self: Arc<Self>) -> Ability<dyn Age> {
-        Ok(self)
-    }
-
-    fn can_interrupt(self: Arc<Self>) -> Ability<dyn Interrupt> {
-        Ok(self)
-    }
-
-    fn can_use_proxy(self: Arc<Self>) -> Ability<dyn ThroughProxy> {
-        Ok(self)
-    }
-
-    fn replays(&self) -> Result<Replays, Missing> {
-        Ok(Replays)
-    }
-
-    fn grants_in_one_trip(&self) -> Result<OneTrip, Missing> {
-        Ok(OneTrip)
-    }
-
-    fn keeps_idle_connections(&self) -> Result<IdleConnection, Missing> {
-        Ok(IdleConnection)
-    }
-
-    fn can_start_servers(self: Arc<Self>) -> Ability<dyn OwnServers> {
-        Ok(self)
-    }
-
-    fn keeps_data(&self) -> Result<Durable, Missing> {
-        Ok(Durable)
-    }
-
-    fn can_set_clocks(self: Arc<Self>) -> Ability<dyn ServerClocks> {
-        clock::can_be_set()?;
-        Ok(self)
-    }
-
-    fn can_start_processes(self: Arc<Self>) -> Ability<dyn Processes> {
-        ThisProgram::again(vec![(NODES, self.nodes.urls().join(","))])
-    }
-
-    fn can_run_program(self: Arc<Self>) -> Ability<dyn LockProgram> {
-        Program::on(self.nodes.url())
+    fn abilities(self: Arc<Self>) -> Abilities {
+        Abilities {
+            proxy: Ok(self.clone()),
+            servers: Ok(self.clone()),
+            clocks: clock::can_be_set().map(|()| self.clone() as _).map_err(Missing::from),
+            processes: ThisProgram::again(vec![(NODES, self.nodes.urls().join(","))]),
+            program: Program::on(self.nodes.url()),
+            ..Abilities::none("this harness cannot").with_admin(&self)
+        }
     }
 }
 

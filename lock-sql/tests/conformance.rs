@@ -12,10 +12,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_conformance::harness::{
-    Age, Count, Durable, Forget, Identity, KeepBusy, LockProgram, OwnServer, OwnServers, Processes, Promise,
-    Residue, Rises, ServerClocks, ToldTime,
+    Age, Count, Forget, Identity, OwnServer, OwnServers, Promise, Residue, Rises, ToldTime,
 };
-use lock_conformance::{Ability, Counters, Harness, Missing, Verdict};
+use lock_conformance::{Abilities, Counters, Facts, Harness, Missing, Verdict};
 use lock_core::driver::{Fair, Lease};
 use lock_core::{Client, Name, Options, Result};
 use lock_test_servers::{Program, ThisProgram};
@@ -42,69 +41,37 @@ impl Harness for Sqlite {
         self.database.open(options).await
     }
 
-    /// A fork has copies of SQLite's mutexes.
-    fn opens_in_forks(&self) -> bool {
-        false
-    }
-
-    /// docs/semantics.md has the hour: how far the clock may be set back.
-    fn promised(&self) -> Vec<Promise> {
+    fn facts(&self) -> Facts {
+        // docs/semantics.md has the hour: how far the clock may be set back.
         let rises = Rises::WhileDataIsKept { clock_step: Duration::from_secs(3600) };
         let identity = if cfg!(unix) { Identity::Told } else { Identity::NotPromised };
-        vec![Promise { lease: Lease::Lock, fair: Fair::No, rises, identity }]
+        Facts {
+            // A fork has copies of SQLite's mutexes.
+            opens_in_forks: false,
+            told_time: Ok(ToldTime),
+            ..Facts::promising([Promise { lease: Lease::Lock, fair: Fair::No, rises, identity }])
+        }
     }
 
-    fn missing(&self, what: &str) -> Missing {
-        Missing::because(format!("a file has no network: the suite does not {what}"))
-    }
-
-    fn tells_its_time(&self) -> Result<ToldTime, Missing> {
-        Ok(ToldTime)
-    }
-
-    fn can_forget(self: Arc<Self>) -> Ability<dyn Forget> {
-        Ok(self)
-    }
-
-    fn can_count(self: Arc<Self>) -> Ability<dyn Count> {
-        Ok(self)
-    }
-
-    fn can_keep_busy(self: Arc<Self>) -> Ability<dyn KeepBusy> {
-        let why = "a file has one lock for all writes: what keeps one name busy keeps all of them busy";
-        Err(Missing::because(why))
-    }
-
-    fn can_count_residue(self: Arc<Self>) -> Ability<dyn Residue> {
-        Ok(self)
-    }
-
-    fn can_age(self: Arc<Self>) -> Ability<dyn Age> {
-        Ok(self)
-    }
-
-    fn can_start_servers(self: Arc<Self>) -> Ability<dyn OwnServers> {
-        Ok(self)
-    }
-
-    fn keeps_data(&self) -> Result<Durable, Missing> {
-        Ok(Durable)
-    }
-
-    fn can_set_clocks(self: Arc<Self>) -> Ability<dyn ServerClocks> {
-        Err(Missing::because(match cfg!(target_os = "linux") {
+    fn abilities(self: Arc<Self>) -> Abilities {
+        let keep_busy = "a file has one lock for all writes: what keeps one name busy keeps all of them busy";
+        let clocks = match cfg!(target_os = "linux") {
             true => "leases end by the kernel's clock since boot, which can't be set",
             false => "a test must not set the machine's wall clock",
-        }))
-    }
-
-    fn can_start_processes(self: Arc<Self>) -> Ability<dyn Processes> {
+        };
         let path = self.database.path().display().to_string();
-        ThisProgram::again(vec![(database::ENVIRONMENT, path)])
-    }
-
-    fn can_run_program(self: Arc<Self>) -> Ability<dyn LockProgram> {
-        Program::on(self.database.url())
+        Abilities {
+            forget: Ok(self.clone()),
+            count: Ok(self.clone()),
+            residue: Ok(self.clone()),
+            age: Ok(self.clone()),
+            keep_busy: Err(Missing::because(keep_busy)),
+            servers: Ok(self.clone()),
+            clocks: Err(Missing::because(clocks)),
+            processes: ThisProgram::again(vec![(database::ENVIRONMENT, path)]),
+            program: Program::on(self.database.url()),
+            ..Abilities::none("a file has no network: the suite does not")
+        }
     }
 }
 

@@ -5,15 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_conformance::harness::{
-    Age, Count, Forget, Identity, OneTrip, Promise, Replays, Residue, Rises, ToldTime,
-};
-use lock_conformance::{Counters, Missing, Verdict};
+use lock_conformance::harness::{Age, Count, Forget, Identity, Promise, Residue, Rises};
+use lock_conformance::{Abilities, Counters, Facts, Missing, Verdict};
 use lock_core::driver::{Fair, Lease};
 use lock_core::{Name, Options, Result};
-use lock_test_servers::{
-    self as servers, AdminAbilities, Backend, Product, Server, ServerUrl, run_on_server,
-};
+use lock_test_servers::{self as servers, Backend, Product, Server, ServerUrl, run_on_server};
 use lock_zk::zookeeper_client::Client;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -31,29 +27,27 @@ impl Backend for ZooKeeper {
         &servers::ZooKeeper
     }
 
-    /// An attempt has a third of it. It may need a new session and four requests, each of which waits for a disk.
-    fn ttl(&self) -> Duration {
-        Duration::from_millis(1500)
-    }
-
-    /// Pings and heartbeats are answered beside requests.
-    fn multiplexes(&self) -> bool {
-        true
-    }
-
-    /// The client crate serves its connections by a thread that a fork has not got.
-    fn opens_in_forks(&self) -> bool {
-        false
-    }
-
-    fn promised(&self) -> Vec<Promise> {
-        let rises = Rises::UntilAMajorityLosesItsData;
-        vec![Promise {
-            lease: Lease::Session,
-            fair: Fair::PerProcess,
-            rises,
-            identity: Identity::NotPromised,
-        }]
+    fn facts(&self) -> Facts {
+        let replays = "a connection begins with its session: a repeated request is another client's";
+        let one_trip = "a claim that does not wait looks first; tests of lock-zk's own lose that answer";
+        let told_time = "sessions end by a clock that starts with the server";
+        Facts {
+            // An attempt has a third of it. It may need a new session and four requests, each of which waits for a disk.
+            ttl: Duration::from_millis(1500),
+            // Pings and heartbeats are answered beside requests.
+            multiplexes: true,
+            // The client crate serves its connections by a thread that a fork has not got.
+            opens_in_forks: false,
+            replays: Err(Missing::because(replays)),
+            one_trip: Err(Missing::because(one_trip)),
+            told_time: Err(Missing::because(told_time)),
+            ..Facts::promising([Promise {
+                lease: Lease::Session,
+                fair: Fair::PerProcess,
+                rises: Rises::UntilAMajorityLosesItsData,
+                identity: Identity::NotPromised,
+            }])
+        }
     }
 
     async fn open(&self, url: &str, options: Options) -> Result<lock_core::Client> {
@@ -78,33 +72,17 @@ impl Backend for ZooKeeper {
         lock_zk::connect_with(&parsed(url).at(address), options).await
     }
 
-    fn replays(&self) -> Result<Replays, Missing> {
-        let why = "a connection begins with its session: a repeated request is another client's";
-        Err(Missing::because(why))
-    }
-
-    fn grants_in_one_trip(&self) -> Result<OneTrip, Missing> {
-        let why = "a claim that does not wait looks first; tests of lock-zk's own lose that answer";
-        Err(Missing::because(why))
-    }
-
-    fn tells_its_time(&self) -> Result<ToldTime, Missing> {
-        Err(Missing::because("sessions end by a clock that starts with the server"))
-    }
-
-    fn ends_leases_by_wall_clock(&self) -> Result<(), Missing> {
-        Err(Missing::because("sessions end by Java's monotonic clock, which no test can set"))
-    }
-
-    fn admin(&self, server: &Server) -> AdminAbilities {
+    fn abilities(&self, server: &Server, abilities: Abilities) -> Abilities {
         let admin = Arc::new(Admin { url: server.url().to_owned() });
-        AdminAbilities {
+        Abilities {
             forget: Ok(admin.clone()),
             count: server.started_here().and(Ok(admin.clone())),
             residue: server.started_here().and(Ok(admin.clone())),
             age: server.started_here().and(Ok(admin)),
             interrupt: Err(Missing::because("ZooKeeper has no command that cuts connections")),
             keep_busy: Err(Missing::because("ZooKeeper has no transaction that stays open")),
+            clocks: Err(Missing::because("sessions end by Java's monotonic clock, which no test can set")),
+            ..abilities
         }
     }
 }

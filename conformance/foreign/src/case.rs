@@ -13,8 +13,8 @@ use super::cases::{
     the_waiter_looks_at_the_leases_end, tokens_rise_in_one_order, with_a_lock_each_they_miscount,
 };
 use super::contender::Contender;
-use super::foreign::Foreign;
-use super::kind::{Hears, Kind, Release, Waiters};
+use super::foreign::{Foreign, start};
+use super::kind::{Kind, Release, Waiters};
 use super::ours::Ours;
 
 /// A case that our client and the other library's play.
@@ -56,7 +56,7 @@ impl Case {
             Waiters::Queued => cases.push(Case::TheirsGoes),
             Waiters::Unknown => cases.extend([Case::TheirsIsLate, Case::Names, Case::LockEach]),
         }
-        if kind.hears() == Hears::AtTheLeasesEnd {
+        if !kind.hears_releases() {
             cases.push(Case::OursIsUnheard);
         }
         if kind.has_tokens() {
@@ -78,38 +78,39 @@ impl Case {
         url: &str,
         open: impl AsyncFn() -> Ours,
     ) -> Result<(), Absence> {
-        let open = async || match kind.hears() {
-            Hears::Soon => open().await,
-            Hears::AtTheLeasesEnd => open().await.with_ttl(LEASE),
+        let open = async || match kind.hears_releases() {
+            true => open().await,
+            false => open().await.with_ttl(LEASE),
         };
-        let (mut ours, mut theirs) = (open().await, Foreign::start(kind, url).await?);
+        let (mut ours, mut theirs) = (open().await, start(kind, url).await?);
         match self {
             Case::OursHolds => {
-                let mut looker = Foreign::start(kind, url).await?;
-                one_waits(&mut ours, &mut theirs, &mut looker, TOLD).await;
+                let mut looker = start(kind, url).await?;
+                one_waits(&mut ours, &mut *theirs, &mut *looker, TOLD).await;
             }
             Case::OursIsUnheard => {
-                let (mut ours, mut looker) = (ours.with_ttl(LONG_LEASE), Foreign::start(kind, url).await?);
-                the_waiter_looks_at_the_leases_end(&mut ours, &mut theirs, &mut looker, LONG_LEASE).await;
+                let (mut ours, mut looker) = (ours.with_ttl(LONG_LEASE), start(kind, url).await?);
+                the_waiter_looks_at_the_leases_end(&mut ours, &mut *theirs, &mut *looker, LONG_LEASE).await;
             }
             Case::TheirsHolds => {
-                let mut looker = Foreign::start(kind, url).await?;
-                one_waits(&mut theirs, &mut ours, &mut looker, ours_waits(kind)).await;
+                let mut looker = start(kind, url).await?;
+                one_waits(&mut *theirs, &mut ours, &mut *looker, ours_waits(kind)).await;
             }
             Case::TheirsGoes => {
-                let mut looker = Foreign::start(kind, url).await?;
-                the_one_between_goes(&mut ours, theirs, &mut open().await, &mut looker).await;
+                let mut looker = start(kind, url).await?;
+                the_one_between_goes(&mut ours, theirs, &mut open().await, &mut *looker).await;
             }
             Case::TheirsIsKilled => a_killed_holder_keeps_it_for_its_lease(theirs, &mut ours).await,
-            Case::TheirsIsLate => a_late_release_releases_nothing(&mut theirs, &mut ours).await,
-            Case::Names => names_are_the_same_for_both(&mut ours, &mut theirs).await,
-            Case::Tokens => tokens_rise_in_one_order(&mut ours, &mut theirs).await,
+            Case::TheirsIsLate => a_late_release_releases_nothing(&mut *theirs, &mut ours).await,
+            Case::Names => names_are_the_same_for_both(&mut ours, &mut *theirs).await,
+            Case::Tokens => tokens_rise_in_one_order(&mut ours, &mut *theirs).await,
             Case::Storm => {
-                let ours = [ours, open().await].map(|one| boxed(in_a_storm(one, kind)));
-                let theirs = [theirs, Foreign::start(kind, url).await?].map(boxed);
-                a_storm_of_both(ours.into(), theirs.into(), storm(kind)).await;
+                let ours = [ours, open().await];
+                let ours = ours.map(|one| Box::new(in_a_storm(one, kind)) as Box<dyn Contender>);
+                let theirs: Vec<Box<dyn Contender>> = vec![theirs, start(kind, url).await?];
+                a_storm_of_both(ours.into(), theirs, storm(kind)).await;
             }
-            Case::LockEach => with_a_lock_each_they_miscount(&mut ours, &mut theirs, MISCOUNT).await,
+            Case::LockEach => with_a_lock_each_they_miscount(&mut ours, &mut *theirs, MISCOUNT).await,
         }
         Ok(())
     }
@@ -135,7 +136,7 @@ impl fmt::Display for Case {
 async fn one_waits(
     holder: &mut dyn Contender,
     waiter: &mut dyn Contender,
-    looker: &mut Foreign,
+    looker: &mut dyn Foreign,
     soon: Duration,
 ) {
     match looker.kind().waiters() {
@@ -168,8 +169,4 @@ fn storm(kind: Kind) -> Storm {
         Release::Seen | Release::Silent => PAUSE,
     };
     Storm { length: Duration::from_secs(seconds), pause }
-}
-
-fn boxed(contender: impl Contender + 'static) -> Box<dyn Contender> {
-    Box::new(contender)
 }

@@ -24,7 +24,7 @@ async fn is_refused(contender: &mut dyn Contender, name: &str) {
 }
 
 /// Takes a whole turn on another lock. By its end, a client that does not wait has what it asked for.
-async fn waits_for_a_turn(contender: &mut dyn Contender, looker: &mut Foreign) {
+async fn waits_for_a_turn(contender: &mut dyn Contender, looker: &mut dyn Foreign) {
     looker.ask("another").await;
     looker.held().await;
     looker.release("another").await;

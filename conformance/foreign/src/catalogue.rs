@@ -29,17 +29,19 @@ pub struct Driver {
     pub build: &'static str,
 }
 
+/// Reads sources at compile time: the files of each folder beside this crate's `src`.
+macro_rules! sources {
+    ($($folder:literal { $($path:literal),+ }),+) => {
+        &[$($(($path, include_str!(concat!("../", $folder, "/", $path)))),+),+]
+    };
+}
+
 /// The mutex of etcd's Go client.
 pub const ETCD_GO: Listing = Listing {
     name: "etcd-go",
     programs: &["go"],
     driver: Some(Driver {
-        sources: &[
-            ("go.mod", include_str!("../etcd-go/go.mod")),
-            ("go.sum", include_str!("../etcd-go/go.sum")),
-            ("main.go", include_str!("../etcd-go/main.go")),
-            ("bench.go", include_str!("../etcd-go/bench.go")),
-        ],
+        sources: sources!("etcd-go" { "go.mod", "go.sum", "main.go", "bench.go" }),
         build: GO,
     }),
 };
@@ -52,11 +54,7 @@ pub const CURATOR: Listing = Listing {
     name: "curator",
     programs: &["mvn", "javac", "java"],
     driver: Some(Driver {
-        sources: &[
-            ("pom.xml", include_str!("../curator/pom.xml")),
-            ("src/Driver.java", include_str!("../curator/src/Driver.java")),
-            ("src/Bench.java", include_str!("../curator/src/Bench.java")),
-        ],
+        sources: sources!("curator" { "pom.xml", "src/Driver.java", "src/Bench.java" }),
         build: MAVEN,
     }),
 };
@@ -65,26 +63,14 @@ pub const CURATOR: Listing = Listing {
 pub const KAZOO: Listing = Listing {
     name: "kazoo",
     programs: &["python3"],
-    driver: Some(Driver {
-        sources: &[
-            ("requirements.txt", include_str!("../kazoo/requirements.txt")),
-            ("driver.py", include_str!("../kazoo/driver.py")),
-        ],
-        build: PIP,
-    }),
+    driver: Some(Driver { sources: sources!("kazoo" { "requirements.txt", "driver.py" }), build: PIP }),
 };
 
 /// The lock of redis-py.
 pub const REDIS_PY: Listing = Listing {
     name: "redis-py",
     programs: &["python3"],
-    driver: Some(Driver {
-        sources: &[
-            ("requirements.txt", include_str!("../redis-py/requirements.txt")),
-            ("driver.py", include_str!("../redis-py/driver.py")),
-        ],
-        build: PIP,
-    }),
+    driver: Some(Driver { sources: sources!("redis-py" { "requirements.txt", "driver.py" }), build: PIP }),
 };
 
 /// The lock of node-redlock.
@@ -92,11 +78,7 @@ pub const NODE_REDLOCK: Listing = Listing {
     name: "node-redlock",
     programs: &["npm", "node"],
     driver: Some(Driver {
-        sources: &[
-            ("package.json", include_str!("../node-redlock/package.json")),
-            ("package-lock.json", include_str!("../node-redlock/package-lock.json")),
-            ("driver.js", include_str!("../node-redlock/driver.js")),
-        ],
+        sources: sources!("node-redlock" { "package.json", "package-lock.json", "driver.js" }),
         build: "npm ci --ignore-scripts --no-audit --no-fund --loglevel=error",
     }),
 };
@@ -106,11 +88,7 @@ pub const RSLOCK: Listing = Listing {
     name: "rslock",
     programs: &["cargo"],
     driver: Some(Driver {
-        sources: &[
-            ("Cargo.toml", include_str!("../rslock/Cargo.toml")),
-            ("Cargo.lock", include_str!("../rslock/Cargo.lock")),
-            ("src/main.rs", include_str!("../rslock/src/main.rs")),
-        ],
+        sources: sources!("rslock" { "Cargo.toml", "Cargo.lock", "src/main.rs" }),
         build: CARGO,
     }),
 };
@@ -120,12 +98,7 @@ pub const REDSYNC: Listing = Listing {
     name: "redsync",
     programs: &["go"],
     driver: Some(Driver {
-        sources: &[
-            ("go.mod", include_str!("../redsync/go.mod")),
-            ("go.sum", include_str!("../redsync/go.sum")),
-            ("main.go", include_str!("../redsync/main.go")),
-            ("driver.go", include_str!("../go/driver.go")),
-        ],
+        sources: sources!("redsync" { "go.mod", "go.sum", "main.go" }, "go" { "driver.go" }),
         build: GO,
     }),
 };
@@ -135,12 +108,7 @@ pub const REDISLOCK: Listing = Listing {
     name: "redislock",
     programs: &["go"],
     driver: Some(Driver {
-        sources: &[
-            ("go.mod", include_str!("../redislock/go.mod")),
-            ("go.sum", include_str!("../redislock/go.sum")),
-            ("main.go", include_str!("../redislock/main.go")),
-            ("driver.go", include_str!("../go/driver.go")),
-        ],
+        sources: sources!("redislock" { "go.mod", "go.sum", "main.go" }, "go" { "driver.go" }),
         build: GO,
     }),
 };
@@ -150,11 +118,7 @@ pub const REDISSON: Listing = Listing {
     name: "redisson",
     programs: &["mvn", "javac", "java"],
     driver: Some(Driver {
-        sources: &[
-            ("pom.xml", include_str!("../redisson/pom.xml")),
-            ("src/Driver.java", include_str!("../redisson/src/Driver.java")),
-            ("src/Turns.java", include_str!("../redisson/src/Turns.java")),
-        ],
+        sources: sources!("redisson" { "pom.xml", "src/Driver.java", "src/Turns.java" }),
         build: MAVEN,
     }),
 };
@@ -164,14 +128,7 @@ pub const SQL_FENCES: Listing = Listing {
     name: "sql-fences",
     programs: &["cargo"],
     driver: Some(Driver {
-        sources: &[
-            ("Cargo.toml", include_str!("../sql-fences/Cargo.toml")),
-            ("Cargo.lock", include_str!("../sql-fences/Cargo.lock")),
-            ("src/main.rs", include_str!("../sql-fences/src/main.rs")),
-            ("src/diesel.rs", include_str!("../sql-fences/src/diesel.rs")),
-            ("src/sqlx.rs", include_str!("../sql-fences/src/sqlx.rs")),
-            ("src/tokio_postgres.rs", include_str!("../sql-fences/src/tokio_postgres.rs")),
-        ],
+        sources: sources!("sql-fences" { "Cargo.toml", "Cargo.lock", "src/main.rs", "src/diesel.rs", "src/sqlx.rs", "src/tokio_postgres.rs" }),
         build: CARGO,
     }),
 };

@@ -1,13 +1,18 @@
 //! A program of this project that drives another library's lock. `conformance/foreign/README.md` describes its lines.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use lock_test_servers::Absence;
+use lock_test_servers::catalogue::built;
 
 use super::LIMIT;
 use super::cases::Storm;
+use super::contender::Contender;
+use super::foreign::{Foreign, parts, place};
 use super::kind::Kind;
 use super::line_process::LineProcess;
 
@@ -15,6 +20,8 @@ use super::line_process::LineProcess;
 #[derive(Debug)]
 pub(super) struct Driver {
     kind: Kind,
+    /// The URL of the server, as this library has it.
+    url: String,
     process: LineProcess,
     /// The token of the lock that it holds, if its locks have tokens.
     token: Option<u64>,
@@ -22,72 +29,27 @@ pub(super) struct Driver {
 
 impl Driver {
     /// Starts a driver that is built, and waits until it is connected.
-    pub(super) async fn start(kind: Kind, servers: &str) -> Result<Driver, Absence> {
+    pub(super) async fn start(kind: Kind, url: &str) -> Result<Driver, Absence> {
         let folder = folder(kind.listing().name).expect("`find` has shown that it is built");
         let failure = |why: String| Absence::Failure(format!("{kind} did not start: {why}"));
         let mut command = command(kind, &folder);
-        let process = LineProcess::spawn(command.arg(servers).args(kind.lock()).current_dir(&folder));
+        let process = LineProcess::spawn(command.arg(parts(url).0).args(kind.lock()).current_dir(&folder));
         let mut process = process.map_err(|e| failure(e.to_string()))?;
         match process.line(LIMIT).await {
-            Ok(line) if line == "ready" => Ok(Driver { kind, process, token: None }),
+            Ok(line) if line == "ready" => Ok(Driver { kind, url: url.to_owned(), process, token: None }),
             Ok(line) => Err(failure(line)),
             Err(why) => Err(failure(why)),
         }
     }
 
-    pub(super) fn ask(&mut self, name: &str) {
-        self.tell(&format!("acquire {name}"));
-    }
-
-    pub(super) fn has_answered(&mut self) -> bool {
-        self.process.has_line()
-    }
-
-    pub(super) async fn held(&mut self) {
-        let answer = self.answer(LIMIT).await;
-        assert!(self.is_held(&answer), "{}: {answer}", self.kind);
-    }
-
-    pub(super) fn token(&self) -> Option<u64> {
-        self.token
-    }
-
-    pub(super) async fn attempt(&mut self, name: &str) -> bool {
-        self.tell(&format!("try {name}"));
-        let answer = self.answer(LIMIT).await;
-        let is_held = self.is_held(&answer);
-        assert!(is_held || answer == "busy", "{}: {answer}", self.kind);
-        is_held
-    }
-
-    pub(super) async fn release(&mut self, name: &str) {
-        self.tell(&format!("release {name}"));
-        assert_eq!(self.answer(LIMIT).await, "released", "{}", self.kind);
-    }
-
-    pub(super) async fn release_fails(&mut self, name: &str) {
-        self.tell(&format!("release {name}"));
-        let answer = self.answer(LIMIT).await;
-        assert!(answer.starts_with("error "), "{}: {answer}", self.kind);
-    }
-
-    pub(super) async fn queue(&mut self, name: &str) -> u64 {
-        self.tell(&format!("queue {name}"));
-        self.number("queue", LIMIT).await
-    }
-
-    pub(super) async fn storm(&mut self, name: &str, file: &Path, storm: Storm) -> u64 {
-        let (length, pause) = (storm.length.as_secs_f64(), storm.pause.as_secs_f64());
-        self.tell(&format!("storm {name} {} {length} {pause}", file.display()));
-        self.number("done", storm.length + LIMIT).await
-    }
-
-    fn tell(&mut self, line: &str) {
-        self.process.tell(line).unwrap_or_else(|e| panic!("{} can't be told {line:?}: {e}", self.kind));
+    /// Tells it to do something with the lock of that name. `rest` is the rest of the line.
+    fn tell(&mut self, what: &str, name: &str, rest: &str) {
+        let line = format!("{what} {}{rest}", place(self.kind, &self.url, name));
+        self.process.tell(&line).unwrap_or_else(|e| panic!("{self} can't be told {line:?}: {e}"));
     }
 
     async fn answer(&mut self, limit: Duration) -> String {
-        self.process.line(limit).await.unwrap_or_else(|why| panic!("{}: {why}", self.kind))
+        self.process.line(limit).await.unwrap_or_else(|why| panic!("{self}: {why}"))
     }
 
     /// Returns whether this answer says that the lock is held, and keeps the token that it has then.
@@ -100,16 +62,76 @@ impl Driver {
     async fn number(&mut self, word: &str, limit: Duration) -> u64 {
         let answer = self.answer(limit).await;
         let number = answer.strip_prefix(word).and_then(|number| number.trim_start().parse().ok());
-        number.unwrap_or_else(|| panic!("{}: {answer}", self.kind))
+        number.unwrap_or_else(|| panic!("{self}: {answer}"))
     }
 }
 
-/// Returns the folder of a driver: `interop/NAME` in the folder in which cargo has built this program (`target`), or in
-/// a folder above it. `None` if there is none.
+impl fmt::Display for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.kind.fmt(f)
+    }
+}
+
+#[async_trait]
+impl Contender for Driver {
+    async fn ask(&mut self, name: &str) {
+        self.tell("acquire", name, "");
+    }
+
+    fn has_it(&mut self) -> bool {
+        self.process.has_line()
+    }
+
+    async fn held(&mut self) {
+        let answer = self.answer(LIMIT).await;
+        assert!(self.is_held(&answer), "{}: {answer}", self.kind);
+    }
+
+    async fn attempt(&mut self, name: &str) -> Option<bool> {
+        self.tell("try", name, "");
+        let answer = self.answer(LIMIT).await;
+        let is_held = self.is_held(&answer);
+        assert!(is_held || answer == "busy", "{}: {answer}", self.kind);
+        Some(is_held)
+    }
+
+    fn token(&self) -> Option<u64> {
+        self.token
+    }
+
+    async fn release(&mut self, name: &str) {
+        self.tell("release", name, "");
+        assert_eq!(self.answer(LIMIT).await, "released", "{}", self.kind);
+    }
+
+    async fn storm(&mut self, name: &str, file: &Path, storm: Storm) -> u64 {
+        let (length, pause) = (storm.length.as_secs_f64(), storm.pause.as_secs_f64());
+        self.tell("storm", name, &format!(" {} {length} {pause}", file.display()));
+        self.number("done", storm.length + LIMIT).await
+    }
+}
+
+#[async_trait]
+impl Foreign for Driver {
+    fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    async fn queue(&mut self, name: &str) -> u64 {
+        self.tell("queue", name, "");
+        self.number("queue", LIMIT).await
+    }
+
+    async fn release_fails(&mut self, name: &str) {
+        self.tell("release", name, "");
+        let answer = self.answer(LIMIT).await;
+        assert!(answer.starts_with("error "), "{}: {answer}", self.kind);
+    }
+}
+
+/// Returns the folder of a driver: `interop/NAME`. `None` if there is none.
 pub(super) fn folder(name: &str) -> Option<PathBuf> {
-    let program = std::env::current_exe().ok()?;
-    let mut folders = program.ancestors().map(|folder| folder.join("interop").join(name));
-    folders.find(|folder| folder.is_dir())
+    built("interop", name)
 }
 
 /// Returns the command that starts the driver in its folder, without its argument.

@@ -1,14 +1,19 @@
 //! `etcdctl lock` without a driver: one process for each lock.
 
+use std::fmt;
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
+use async_trait::async_trait;
 use lock_conformance::timing::Returned;
 use lock_test_servers::Ended;
 
 use super::LIMIT;
 use super::cases::Storm;
+use super::contender::Contender;
+use super::foreign::Foreign;
+use super::kind::Kind;
 use super::line_process::LineProcess;
 
 /// A script that adds one to the number in the file that its argument names, with a pause between reading and writing.
@@ -26,39 +31,53 @@ impl Etcdctl {
         Etcdctl { servers: servers.to_owned(), holder: None }
     }
 
+    fn command(&self) -> Command {
+        let mut command = Command::new("etcdctl");
+        command.args(["--endpoints", &self.servers]);
+        command
+    }
+
+    fn holder(&mut self) -> &mut LineProcess {
+        self.holder.as_mut().expect("it was asked for")
+    }
+}
+
+impl fmt::Display for Etcdctl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.kind().fmt(f)
+    }
+}
+
+#[async_trait]
+impl Contender for Etcdctl {
     /// Starts a process that prints its key when it holds the lock, and holds it until it is asked to end.
-    pub(super) fn ask(&mut self, name: &str) {
+    async fn ask(&mut self, name: &str) {
         let holder = LineProcess::spawn(self.command().args(["lock", name]));
         self.holder = Some(holder.unwrap_or_else(|e| panic!("etcdctl: {e}")));
     }
 
-    pub(super) fn has_it(&mut self) -> bool {
+    fn has_it(&mut self) -> bool {
         self.holder().has_line()
     }
 
-    pub(super) async fn held(&mut self) {
+    async fn held(&mut self) {
         if let Err(why) = self.holder().line(LIMIT).await {
             panic!("etcdctl: {why}");
         }
     }
 
-    pub(super) async fn release(&mut self) {
+    async fn attempt(&mut self, _: &str) -> Option<bool> {
+        None
+    }
+
+    async fn release(&mut self, _: &str) {
         let holder = self.holder.take().expect("it was asked for");
         let end = move || holder.process().terminate(LIMIT);
         blocking(end).await.unwrap_or_else(|e| panic!("etcdctl: {e}"));
     }
 
-    pub(super) async fn queue(&mut self, name: &str) -> u64 {
-        let mut command = self.command();
-        command.args(["get", "--prefix", "--keys-only", &format!("{name}/")]);
-        let output = blocking(move || command.output()).await.unwrap_or_else(|e| panic!("etcdctl: {e}"));
-        assert!(output.status.success(), "etcdctl: {}", String::from_utf8_lossy(&output.stderr));
-        let keys = String::from_utf8_lossy(&output.stdout).into_owned();
-        keys.lines().filter(|line| !line.is_empty()).count() as u64
-    }
-
     /// Starts one process for each turn.
-    pub(super) async fn storm(&mut self, name: &str, file: &Path, storm: Storm) -> u64 {
+    async fn storm(&mut self, name: &str, file: &Path, storm: Storm) -> u64 {
         let end = Instant::now() + storm.length;
         let mut turns = 0;
         while Instant::now() < end {
@@ -79,15 +98,25 @@ impl Etcdctl {
         }
         turns
     }
+}
 
-    fn command(&self) -> Command {
-        let mut command = Command::new("etcdctl");
-        command.args(["--endpoints", &self.servers]);
-        command
+#[async_trait]
+impl Foreign for Etcdctl {
+    fn kind(&self) -> Kind {
+        Kind::Etcdctl
     }
 
-    fn holder(&mut self) -> &mut LineProcess {
-        self.holder.as_mut().expect("it was asked for")
+    async fn queue(&mut self, name: &str) -> u64 {
+        let mut command = self.command();
+        command.args(["get", "--prefix", "--keys-only", &format!("{name}/")]);
+        let output = blocking(move || command.output()).await.unwrap_or_else(|e| panic!("etcdctl: {e}"));
+        assert!(output.status.success(), "etcdctl: {}", String::from_utf8_lossy(&output.stderr));
+        let keys = String::from_utf8_lossy(&output.stdout).into_owned();
+        keys.lines().filter(|line| !line.is_empty()).count() as u64
+    }
+
+    async fn release_fails(&mut self, _: &str) {
+        unreachable!("its locks end with its processes")
     }
 }
 

@@ -1,12 +1,8 @@
 //! A client of another library, with a driver or without.
 
-use std::fmt;
-use std::path::Path;
-
 use async_trait::async_trait;
 use lock_test_servers::{Absence, Requirement};
 
-use super::cases::Storm;
 use super::catalogue;
 use super::contender::Contender;
 use super::driver::{self, Driver};
@@ -14,100 +10,44 @@ use super::etcdctl::Etcdctl;
 use super::kind::Kind;
 
 /// A client of another library, as a process of its own. Dropping it kills the process.
-#[derive(Debug)]
-pub struct Foreign {
-    kind: Kind,
-    place: Place,
-    client: Client,
-}
-
-/// The folder of our locks if the URL names none.
-const ZOOKEEPER_FOLDER: &str = "/locks";
-
-/// The way in which a client is told of a lock with one of our names.
-#[derive(Debug)]
-enum Place {
-    /// By its name, which is plain.
-    Name,
-    /// By the path of its node: the name in this folder.
-    Node(String),
-    /// By its name, in which every byte that is not plain is written as `%` and two digits.
-    Encoded,
-}
-
-#[derive(Debug)]
-enum Client {
-    Driver(Driver),
-    Etcdctl(Etcdctl),
-}
-
-impl Foreign {
-    /// Starts a client for the server at `url`, which has no password, and waits until it is connected.
-    ///
-    /// # Errors
-    ///
-    /// If the client can't run here, or doesn't start.
-    pub async fn start(kind: Kind, url: &str) -> Result<Foreign, Absence> {
-        Foreign::find(kind)?;
-        let (servers, path) = parts(url);
-        let client = match kind {
-            Kind::Etcdctl => Client::Etcdctl(Etcdctl::new(servers)),
-            kind => Client::Driver(Driver::start(kind, servers).await?),
-        };
-        let place = match kind {
-            Kind::EtcdGo | Kind::Etcdctl => Place::Name,
-            Kind::Curator | Kind::Kazoo if path.is_empty() => Place::Node(ZOOKEEPER_FOLDER.to_owned()),
-            Kind::Curator | Kind::Kazoo => Place::Node(path.to_owned()),
-            _ => Place::Encoded,
-        };
-        Ok(Foreign { kind, place, client })
-    }
-
-    pub(super) fn kind(&self) -> Kind {
-        self.kind
-    }
-
-    /// Checks whether everything is there that the client needs.
-    ///
-    /// # Errors
-    ///
-    /// If anything is missing. The error names it.
-    pub fn find(kind: Kind) -> Result<(), Absence> {
-        let listing = kind.listing();
-        let required = Requirement::from_env()?;
-        why_missing(listing).map_or(Ok(()), |why| Err(required.absent(listing.name, &why)))
-    }
+#[async_trait]
+pub trait Foreign: Contender {
+    /// Returns which client it is.
+    fn kind(&self) -> Kind;
 
     /// Returns how many clients of any library hold a lock or wait for it, by what is on the server.
-    pub async fn queue(&mut self, name: &str) -> u64 {
-        let name = self.place(name);
-        match &mut self.client {
-            Client::Driver(driver) => driver.queue(&name).await,
-            Client::Etcdctl(etcdctl) => etcdctl.queue(&name).await,
-        }
-    }
+    async fn queue(&mut self, name: &str) -> u64;
 
     /// Releases a lock that was lost before.
     ///
     /// # Panics
     ///
     /// If the release succeeds.
-    pub(super) async fn release_fails(&mut self, name: &str) {
-        let name = self.place(name);
-        match &mut self.client {
-            Client::Driver(driver) => driver.release_fails(&name).await,
-            Client::Etcdctl(_) => unreachable!("its locks end with its processes"),
-        }
-    }
+    async fn release_fails(&mut self, name: &str);
+}
 
-    /// Returns what this client is told of the lock of that name.
-    fn place(&self, name: &str) -> String {
-        match &self.place {
-            Place::Name => name.to_owned(),
-            Place::Node(folder) => format!("{folder}/{name}"),
-            Place::Encoded => encoded(name),
-        }
-    }
+/// Starts a client for the server at `url`, which has no password, and waits until it is connected.
+///
+/// # Errors
+///
+/// If the client can't run here, or doesn't start.
+pub async fn start(kind: Kind, url: &str) -> Result<Box<dyn Foreign>, Absence> {
+    find(kind)?;
+    Ok(match kind {
+        Kind::Etcdctl => Box::new(Etcdctl::new(parts(url).0)),
+        kind => Box::new(Driver::start(kind, url).await?),
+    })
+}
+
+/// Checks whether everything is there that the client needs.
+///
+/// # Errors
+///
+/// If anything is missing. The error names it.
+pub fn find(kind: Kind) -> Result<(), Absence> {
+    let listing = kind.listing();
+    let required = Requirement::from_env()?;
+    why_missing(listing).map_or(Ok(()), |why| Err(required.absent(listing.name, &why)))
 }
 
 /// Returns why the client can't run here, if it can't.
@@ -123,6 +63,19 @@ pub(super) fn why_missing(listing: &catalogue::Listing) -> Option<String> {
     (!is_built).then(|| "it is not built (cargo xtask servers)".to_owned())
 }
 
+/// The folder of our locks on ZooKeeper, if the URL names none.
+const ZOOKEEPER_FOLDER: &str = "/locks";
+
+/// Returns what the client of a server at `url` is told of the lock of that name.
+pub(super) fn place(kind: Kind, url: &str, name: &str) -> String {
+    match (kind, parts(url).1) {
+        (Kind::EtcdGo | Kind::Etcdctl, _) => name.to_owned(),
+        (Kind::Curator | Kind::Kazoo, "") => format!("{ZOOKEEPER_FOLDER}/{name}"),
+        (Kind::Curator | Kind::Kazoo, folder) => format!("{folder}/{name}"),
+        _ => encoded(name),
+    }
+}
+
 /// Writes every byte of a name that is neither a letter nor a digit of ASCII, nor one of `-._`, as `%` and two digits.
 fn encoded(name: &str) -> String {
     let mut encoded = String::new();
@@ -136,73 +89,11 @@ fn encoded(name: &str) -> String {
 }
 
 /// Returns the hosts of a URL, and the path behind them.
-fn parts(url: &str) -> (&str, &str) {
+pub(super) fn parts(url: &str) -> (&str, &str) {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let rest = rest.split('?').next().unwrap_or(rest);
     let (hosts, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     (hosts, path.trim_end_matches('/'))
-}
-
-impl fmt::Display for Foreign {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.kind.fmt(f)
-    }
-}
-
-#[async_trait]
-impl Contender for Foreign {
-    async fn ask(&mut self, name: &str) {
-        let name = self.place(name);
-        match &mut self.client {
-            Client::Driver(driver) => driver.ask(&name),
-            Client::Etcdctl(etcdctl) => etcdctl.ask(&name),
-        }
-    }
-
-    fn has_it(&mut self) -> bool {
-        match &mut self.client {
-            Client::Driver(driver) => driver.has_answered(),
-            Client::Etcdctl(etcdctl) => etcdctl.has_it(),
-        }
-    }
-
-    async fn held(&mut self) {
-        match &mut self.client {
-            Client::Driver(driver) => driver.held().await,
-            Client::Etcdctl(etcdctl) => etcdctl.held().await,
-        }
-    }
-
-    async fn attempt(&mut self, name: &str) -> Option<bool> {
-        let name = self.place(name);
-        match &mut self.client {
-            Client::Driver(driver) => Some(driver.attempt(&name).await),
-            Client::Etcdctl(_) => None,
-        }
-    }
-
-    fn token(&self) -> Option<u64> {
-        match &self.client {
-            Client::Driver(driver) => driver.token(),
-            Client::Etcdctl(_) => None,
-        }
-    }
-
-    async fn release(&mut self, name: &str) {
-        let name = self.place(name);
-        match &mut self.client {
-            Client::Driver(driver) => driver.release(&name).await,
-            Client::Etcdctl(etcdctl) => etcdctl.release().await,
-        }
-    }
-
-    async fn storm(&mut self, name: &str, file: &Path, storm: Storm) -> u64 {
-        let name = self.place(name);
-        match &mut self.client {
-            Client::Driver(driver) => driver.storm(&name, file, storm).await,
-            Client::Etcdctl(etcdctl) => etcdctl.storm(&name, file, storm).await,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -55,15 +55,6 @@ pub(super) enum Release {
     Silent,
 }
 
-/// The way in which this client's waiters learn of our releases.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Hears {
-    /// They are told, or poll.
-    Soon,
-    /// They look when the lease that they have read is over.
-    AtTheLeasesEnd,
-}
-
 impl Kind {
     pub(super) fn listing(self) -> &'static Listing {
         match self {
@@ -111,11 +102,10 @@ impl Kind {
         }
     }
 
-    pub(super) fn hears(self) -> Hears {
-        match self {
-            Kind::RedissonFair => Hears::AtTheLeasesEnd,
-            _ => Hears::Soon,
-        }
+    /// Returns whether its waiters are told of our releases, or poll. Otherwise they look when the lease that they have read
+    /// is over.
+    pub(super) fn hears_releases(self) -> bool {
+        self != Kind::RedissonFair
     }
 
     /// Returns whether its holders have tokens that ours share an order with.

@@ -33,7 +33,7 @@ pub use cases::{
     with_a_lock_each_they_miscount,
 };
 pub use contender::Contender;
-pub use foreign::Foreign;
+pub use foreign::{Foreign, find, start};
 pub use kind::Kind;
 pub use ours::Ours;
 pub use sql_fences::{FencedWrite, SqlDriver};
@@ -70,7 +70,7 @@ where
         let each = |kind| Case::of(kind, stage).into_iter().map(move |case| (kind, case));
         let tests = kinds.iter().copied().flat_map(each).map(move |(kind, case)| {
             let name = format!("{}{kind}::{case}", stage.prefix());
-            (name, move || not_run(on_servers_of_its_own(stage, kind, case, open)))
+            (name, move || on_servers_of_its_own(stage, kind, case, open).map_err(Absence::reason))
         });
         judged_on(stage.product(), tests)
     });
@@ -110,21 +110,12 @@ impl Stage {
     }
 }
 
-/// Returns why the case was not run, if it was not. Panics if it had to be run.
-fn not_run(played: Result<(), Absence>) -> Result<(), String> {
-    match played {
-        Ok(()) => Ok(()),
-        Err(Absence::NotRun(why)) => Err(why),
-        Err(Absence::Failure(why)) => panic!("{why}"),
-    }
-}
-
 fn on_servers_of_its_own<O, F>(stage: Stage, kind: Kind, case: Case, open: O) -> Result<(), Absence>
 where
     O: Fn(Kind, String) -> F + Send + 'static,
     F: Future<Output = lock_core::Result<Client>> + Send + 'static,
 {
-    Foreign::find(kind)?;
+    find(kind)?;
     let (url, _servers) = stage.start()?;
     block_on(async move {
         let open =

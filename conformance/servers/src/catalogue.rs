@@ -282,7 +282,7 @@ impl Listing {
                 program.map(|program| Found { program, system: Some(system) })
             }
             System::Tests => {
-                let folder = servers(self.name).filter(|folder| folder.is_dir())?;
+                let folder = built("servers", self.name).filter(|folder| folder.is_dir())?;
                 let program = self.program(&folder, vec![folder.join("bin")]);
                 program.map(|program| Found { program, system: None })
             }
@@ -357,13 +357,13 @@ pub fn unstable() -> Option<PathBuf> {
     if let Some(folder) = std::env::var_os(UNSTABLE).filter(|folder| !folder.is_empty()) {
         return Some(PathBuf::from(folder));
     }
-    servers("unstable")
+    built("servers", "unstable")
 }
 
-/// Returns the folder of what was installed for tests only: `servers/NAME` in the folder in which cargo has built this
-/// program (`target`), or in a folder above it.
-fn servers(name: &str) -> Option<PathBuf> {
+/// Returns the folder of what was installed or built for tests only: `KIND/NAME` in the folder in which cargo has built
+/// this program (`target`), or in a folder above it.
+pub fn built(kind: &str, name: &str) -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
-    let mut folders = program.ancestors().map(|folder| folder.join("servers").join(name));
+    let mut folders = program.ancestors().map(|folder| folder.join(kind).join(name));
     folders.find(|folder| folder.is_dir())
 }

@@ -3,7 +3,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -38,11 +38,10 @@ pub fn can_be_set() -> Result<(), String> {
 /// The wall clock of one server and of its children.
 #[derive(Debug)]
 pub(super) struct WallClock {
-    /// The library, at a path that the server can read.
-    library: PathBuf,
     offset: File,
     /// The content of the file, in nanoseconds.
     nanos: Mutex<i64>,
+    /// It has the library and the file, where the server can read them.
     folder: Folder,
 }
 
@@ -54,16 +53,15 @@ impl WallClock {
         // Readable for all: the server may belong to another user, and there is no secret in it.
         #[cfg(unix)]
         fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
-        let library = folder.path().join("shim.so");
-        fs::copy(compiled, &library)?;
+        fs::copy(compiled, library_in(&folder))?;
         let mut offset = OpenOptions::new().write(true).create_new(true).open(path(&folder))?;
         offset.write_all(&0_i64.to_ne_bytes())?;
-        Ok(WallClock { library, offset, nanos: Mutex::default(), folder })
+        Ok(WallClock { offset, nanos: Mutex::default(), folder })
     }
 
     /// Gives this clock to the server that `command` starts.
     pub(super) fn give_to(&self, command: &mut Command) {
-        command.env("LD_PRELOAD", &self.library).env(OFFSET, path(&self.folder));
+        command.env("LD_PRELOAD", library_in(&self.folder)).env(OFFSET, path(&self.folder));
     }
 
     /// Sets it, relative to the time that it shows.
@@ -95,37 +93,31 @@ fn write_at_start(_: &File, _: &[u8]) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Returns the compiled library, one for this process.
-fn library() -> Result<&'static Path, String> {
-    static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
-    match LIBRARY.get_or_init(Library::compile) {
-        Ok(library) => Ok(&library.path),
-        Err(why) => Err(why.clone()),
-    }
+/// Returns the path of the compiled library, one for this process.
+fn library() -> Result<PathBuf, String> {
+    // In a static, which is never dropped, so the folder's cleanup on exit removes it.
+    static LIBRARY: OnceLock<Result<Folder, String>> = OnceLock::new();
+    LIBRARY.get_or_init(compile).as_ref().map(library_in).map_err(String::clone)
 }
 
-#[derive(Debug)]
-struct Library {
-    path: PathBuf,
-    // In a static, which is never dropped, so its cleanup on exit removes it.
-    _folder: Folder,
+fn library_in(folder: &Folder) -> PathBuf {
+    folder.path().join("shim.so")
 }
 
-impl Library {
-    fn compile() -> Result<Library, String> {
-        if cfg!(not(target_os = "linux")) {
-            return Err("a server's clock can be set on Linux only".to_owned());
-        }
-        let failed = |what: &str| format!("the library that sets a server's clock could not be made: {what}");
-        let folder = Folder::new().map_err(|e| failed(&e.to_string()))?;
-        let (source, path) = (folder.path().join("shim.c"), folder.path().join("shim.so"));
-        fs::write(&source, SOURCE).map_err(|e| failed(&e.to_string()))?;
-        let mut compiler = Command::new("cc");
-        compiler.args(["-O1", "-shared", "-fPIC", "-o"]).arg(&path).arg(&source);
-        let done = compiler.output().map_err(|e| failed(&format!("no C compiler (cc): {e}")))?;
-        if !done.status.success() {
-            return Err(failed(&format!("cc: {}", String::from_utf8_lossy(&done.stderr))));
-        }
-        Ok(Library { path, _folder: folder })
+/// Returns a folder with the library.
+fn compile() -> Result<Folder, String> {
+    if cfg!(not(target_os = "linux")) {
+        return Err("a server's clock can be set on Linux only".to_owned());
     }
+    let failed = |what: &str| format!("the library that sets a server's clock could not be made: {what}");
+    let folder = Folder::new().map_err(|e| failed(&e.to_string()))?;
+    let source = folder.path().join("shim.c");
+    fs::write(&source, SOURCE).map_err(|e| failed(&e.to_string()))?;
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-shared", "-fPIC", "-o"]).arg(library_in(&folder)).arg(&source);
+    let done = compiler.output().map_err(|e| failed(&format!("no C compiler (cc): {e}")))?;
+    if !done.status.success() {
+        return Err(failed(&format!("cc: {}", String::from_utf8_lossy(&done.stderr))));
+    }
+    Ok(folder)
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::Ipv4Addr;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::host::Network;
 use super::owned::Owned;
@@ -11,9 +11,12 @@ use super::port::Port;
 use super::product::Product;
 use super::requirement::Absence;
 use super::settings::Settings;
+use super::waiting::until;
 
 /// A cluster has this long to agree.
 const LIMIT: Duration = Duration::from_secs(30);
+/// The time between two questions to its members.
+const INTERVAL: Duration = Duration::from_millis(20);
 
 /// Three servers of one product that were started here: a cluster, an ensemble, a replica set. Dropping it kills them.
 #[derive(Debug)]
@@ -92,32 +95,18 @@ pub(super) fn start(product: &'static dyn Product, settings: &[Settings]) -> Res
 
 /// Returns the one member for which `is` returns true, as soon as there is exactly one.
 pub(super) fn one(members: &[Owned], what: &str, is: impl Fn(&Owned) -> bool) -> io::Result<usize> {
-    let mut found = None;
-    until(|| {
+    let found = until(LIMIT, INTERVAL, || {
         let such: Vec<usize> = (0..members.len()).filter(|&n| runs(&members[n]) && is(&members[n])).collect();
-        found = if let [one] = such[..] { Some(one) } else { None };
-        found.is_some()
-    });
+        Ok(if let [one] = such[..] { Some(one) } else { None })
+    })?;
     found.ok_or_else(|| io::Error::new(io::ErrorKind::TimedOut, format!("no {what} within {LIMIT:?}")))
 }
 
 /// Waits until `is` returns true for all of them.
 pub(super) fn all(members: &[Owned], is: impl Fn(&Owned) -> bool) -> io::Result<()> {
-    match until(|| members.iter().all(|member| runs(member) && is(member))) {
-        true => Ok(()),
-        false => Err(io::Error::new(io::ErrorKind::TimedOut, format!("not whole again within {LIMIT:?}"))),
-    }
-}
-
-fn until(mut there: impl FnMut() -> bool) -> bool {
-    let deadline = Instant::now() + LIMIT;
-    while !there() {
-        if Instant::now() >= deadline {
-            return false;
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
-    true
+    let whole = || members.iter().all(|member| runs(member) && is(member));
+    let late = || io::Error::new(io::ErrorKind::TimedOut, format!("not whole again within {LIMIT:?}"));
+    until(LIMIT, INTERVAL, || Ok(whole().then_some(())))?.ok_or_else(late)
 }
 
 fn runs(member: &Owned) -> bool {

@@ -17,8 +17,8 @@ use testcontainers::{ContainerAsync, ContainerRequest, GenericImage, ImageExt, T
 use tokio::runtime::Runtime;
 
 use super::image::Image;
-use super::printed::last_lines;
 use super::requirement::NoServer;
+use super::waiting::last_lines;
 
 /// Where the daemon is looked for if `DOCKER_HOST` names no other place.
 const USUAL: &str = "unix:///var/run/docker.sock";

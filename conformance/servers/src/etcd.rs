@@ -2,24 +2,22 @@
 
 mod cluster;
 
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
 
 use super::catalogue::{self, Listing};
 use super::executable::Executable;
 use super::product::{Place, Product};
-use super::server_url::{ServerUrl, connect_to_first};
+use super::server_url::{PATIENCE, connect, exchange};
 use super::settings::Settings;
 
 /// A cluster of one member. Its clock cannot be set: leases end by Go's monotonic clock.
 #[derive(Debug)]
 pub struct Etcd;
 
-/// The longest time that a member may take for an answer.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// The port that a URL need not name.
+const PORT: u16 = 2379;
 /// The socket in its folder. Addresses in etcd have a port, even if they are files.
 const SOCKET: &str = "etcd:0";
 /// After how many milliseconds a single member elects itself. Clients can't ask for it.
@@ -33,11 +31,11 @@ impl Product for Etcd {
     }
 
     fn data(&self, place: &Place) -> PathBuf {
-        data(place)
+        place.data()
     }
 
     fn prepare(&self, _: &Executable, place: &Place, _: &Settings) -> io::Result<()> {
-        std::fs::create_dir_all(data(place))
+        std::fs::create_dir_all(place.data())
     }
 
     /// etcd syncs everything that it writes, so there is no etcd without persistence. Its address for other members, of
@@ -49,10 +47,10 @@ impl Product for Etcd {
         let clients = format!("{scheme}://{}:{}", place.address, place.port);
         // A member that was killed has left its sockets behind, and would not listen on them again.
         for socket in [SOCKET, PEERS] {
-            std::fs::remove_file(data(place).join(socket)).ok();
+            std::fs::remove_file(place.data().join(socket)).ok();
         }
         let mut command = program.command();
-        command.current_dir(data(place)).args(["--data-dir", "member"]);
+        command.current_dir(place.data()).args(["--data-dir", "member"]);
         command.args(["--listen-client-urls", &format!("{clients},unix://{SOCKET}")]);
         command.args(["--advertise-client-urls", &clients]);
         command.args(["--listen-peer-urls", "unix://peer:0"]);
@@ -73,7 +71,7 @@ impl Product for Etcd {
     /// The socket is in the server's folder, so no other server can answer there. etcd has no such URL; only this module
     /// reads it.
     fn own_url(&self, place: &Place) -> String {
-        format!("unix://{}", data(place).join(SOCKET).display())
+        format!("unix://{}", place.data().join(SOCKET).display())
     }
 
     fn greet(&self, url: &str) -> io::Result<String> {
@@ -81,15 +79,11 @@ impl Product for Etcd {
     }
 }
 
-fn data(place: &Place) -> PathBuf {
-    place.folder.join("data")
-}
-
 /// Fails while the member can't write, for example without a majority of its cluster.
 fn greet(url: &str) -> io::Result<String> {
     if url.starts_with("etcds:") {
         // The rest would need TLS.
-        connect(url).map(drop)?;
+        connect(url, PORT, PATIENCE).map(drop)?;
         return Ok("etcd of unknown version".to_owned());
     }
     let health = get(url, "/health")?;
@@ -104,36 +98,8 @@ fn greet(url: &str) -> io::Result<String> {
 /// Returns the member's answer under this path.
 fn get(url: &str, path: &str) -> io::Result<String> {
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    let answer = match url.strip_prefix("unix://") {
-        Some(socket) => exchange(connect_to_socket(Path::new(socket))?, &request)?,
-        None => exchange(connect(url)?, &request)?,
-    };
-    match answer.split_once("\r\n\r\n") {
+    match exchange(url, PORT, &request)?.split_once("\r\n\r\n") {
         Some((_, body)) => Ok(body.to_owned()),
         None => Err(io::Error::other("this is not an HTTP answer")),
     }
-}
-
-fn exchange(mut stream: impl Read + Write, request: &str) -> io::Result<String> {
-    stream.write_all(request.as_bytes())?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer)?;
-    Ok(String::from_utf8_lossy(&answer).into_owned())
-}
-
-fn connect(url: &str) -> io::Result<TcpStream> {
-    connect_to_first(ServerUrl::parse(url)?.hosts(), 2379, PATIENCE)
-}
-
-#[cfg(unix)]
-fn connect_to_socket(path: &Path) -> io::Result<std::os::unix::net::UnixStream> {
-    let stream = std::os::unix::net::UnixStream::connect(path)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    Ok(stream)
-}
-
-#[cfg(not(unix))]
-fn connect_to_socket(_: &Path) -> io::Result<TcpStream> {
-    Err(io::ErrorKind::Unsupported.into())
 }

@@ -65,7 +65,7 @@ impl Program {
     /// # Errors
     ///
     /// If the process can't be started.
-    pub fn run(&self, command: &Command<'_>) -> io::Result<Holder> {
+    pub fn run(&self, command: &Command<'_>) -> io::Result<Box<Holder>> {
         let mut lock = std::process::Command::new(&self.0);
         lock.envs(command.time_zone.map(|time_zone| ("TZ", time_zone)));
         lock.args(["run", "--on", command.on, "--name", command.name]);
@@ -93,7 +93,7 @@ impl LockProgram for OnServer {
     }
 
     fn run(&self, command: &Command<'_>) -> io::Result<Box<dyn ChildProcess>> {
-        Ok(Box::new(self.program.run(command)?))
+        Ok(self.program.run(command)?)
     }
 }
 
@@ -121,7 +121,7 @@ pub struct Holder {
 
 impl Holder {
     /// Starts another program that holds locks and prints lines.
-    pub(crate) fn spawn(mut lock: std::process::Command) -> io::Result<Holder> {
+    pub(crate) fn spawn(mut lock: std::process::Command) -> io::Result<Box<Holder>> {
         let (process, Pipes { stdin, stdout: out, stderr: mut err }) = Process::spawn_with_pipes(&mut lock)?;
         let (lines, stdout) = channel();
         thread::spawn(move || {
@@ -135,56 +135,12 @@ impl Holder {
             let _ = err.read_to_end(&mut bytes);
             text.send(String::from_utf8_lossy(&bytes).into_owned())
         });
-        Ok(Holder { process, stdin, stdout, stderr })
+        Ok(Box::new(Holder { process, stdin, stdout, stderr }))
     }
 
     /// Returns its process, which can be killed (-9), paused, resumed, asked to end, and waited for.
     pub fn process(&self) -> &Process {
         &self.process
-    }
-
-    /// Returns the next line that the command prints. A case learns in this way that the lock is held.
-    ///
-    /// # Errors
-    ///
-    /// If there is no line within `limit`, or if there will be none.
-    pub fn line(&self, limit: Duration) -> io::Result<String> {
-        self.stdout.recv_timeout(limit).map_err(|error| match error {
-            RecvTimeoutError::Timeout => {
-                io::Error::new(io::ErrorKind::TimedOut, format!("no line within {limit:?}"))
-            }
-            RecvTimeoutError::Disconnected => io::ErrorKind::UnexpectedEof.into(),
-        })
-    }
-
-    /// Writes this line to the command.
-    ///
-    /// # Errors
-    ///
-    /// If the command reads no more.
-    pub fn tell(&mut self, line: &str) -> io::Result<()> {
-        writeln!(self.stdin, "{line}")
-    }
-
-    /// Waits until it has ended and everything that it started has closed its output.
-    ///
-    /// # Errors
-    ///
-    /// If that takes longer than `limit`.
-    pub fn finish(self, limit: Duration) -> io::Result<Finished> {
-        let deadline = Instant::now() + limit;
-        let left = || deadline.saturating_duration_since(Instant::now());
-        let late = || io::Error::new(io::ErrorKind::TimedOut, format!("not finished within {limit:?}"));
-        let ended = self.process.wait(limit)?.ok_or_else(late)?;
-        let stderr = self.stderr.recv_timeout(left()).map_err(|_| late())?;
-        let mut stdout = Vec::new();
-        loop {
-            match self.stdout.recv_timeout(left()) {
-                Ok(line) => stdout.push(line),
-                Err(RecvTimeoutError::Disconnected) => return Ok(Finished { ended, stdout, stderr }),
-                Err(RecvTimeoutError::Timeout) => return Err(late()),
-            }
-        }
     }
 }
 
@@ -202,14 +158,31 @@ impl ChildProcess for Holder {
     }
 
     fn line(&self, limit: Duration) -> io::Result<String> {
-        Holder::line(self, limit)
+        self.stdout.recv_timeout(limit).map_err(|error| match error {
+            RecvTimeoutError::Timeout => {
+                io::Error::new(io::ErrorKind::TimedOut, format!("no line within {limit:?}"))
+            }
+            RecvTimeoutError::Disconnected => io::ErrorKind::UnexpectedEof.into(),
+        })
     }
 
     fn tell(&mut self, line: &str) -> io::Result<()> {
-        Holder::tell(self, line)
+        writeln!(self.stdin, "{line}")
     }
 
     fn finish(self: Box<Self>, limit: Duration) -> io::Result<Finished> {
-        Holder::finish(*self, limit)
+        let deadline = Instant::now() + limit;
+        let left = || deadline.saturating_duration_since(Instant::now());
+        let late = || io::Error::new(io::ErrorKind::TimedOut, format!("not finished within {limit:?}"));
+        let ended = self.process.wait(limit)?.ok_or_else(late)?;
+        let stderr = self.stderr.recv_timeout(left()).map_err(|_| late())?;
+        let mut stdout = Vec::new();
+        loop {
+            match self.stdout.recv_timeout(left()) {
+                Ok(line) => stdout.push(line),
+                Err(RecvTimeoutError::Disconnected) => return Ok(Finished { ended, stdout, stderr }),
+                Err(RecvTimeoutError::Timeout) => return Err(late()),
+            }
+        }
     }
 }

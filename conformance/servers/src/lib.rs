@@ -28,7 +28,6 @@ mod certificates;
 mod child_processes;
 pub mod clock;
 mod cluster;
-mod contained;
 #[cfg(feature = "docker")]
 mod docker;
 #[cfg(not(feature = "docker"))]
@@ -51,7 +50,6 @@ mod pipes;
 mod port;
 #[cfg(feature = "sql")]
 mod postgres;
-mod printed;
 #[cfg(unix)]
 mod process;
 #[cfg(not(unix))]
@@ -78,21 +76,21 @@ mod system;
 mod template;
 mod this_program;
 mod user;
+mod waiting;
 mod zookeeper;
 
-pub use lock_conformance::harness::{Command, Ended, Finished, Wait};
+pub use lock_conformance::harness::{ChildProcess, Command, Ended, Finished, Wait};
 
-pub use backend::{AdminAbilities, Backend, run_on_server};
+pub use backend::{Backend, run_on_server};
 #[cfg(feature = "certificates")]
 pub use certificates::{Certificate, CertificateFolder, Root};
 pub use cluster::Cluster;
-pub use contained::Contained;
 pub use etcd::Etcd;
 pub use executable::{Account, Executable};
 pub use holder::{Holder, Program};
 pub use host::{Host, Network};
 pub use image::Image;
-pub use mongodb::{MongoDb, StandaloneMongoDb};
+pub use mongodb::MongoDb;
 #[cfg(feature = "sql")]
 pub use mysql::MySql;
 pub use owned::Owned;
@@ -109,7 +107,7 @@ pub use redis::{
 };
 pub use requirement::{Absence, Requirement};
 pub use rules::judged_on;
-pub use server::{Given, Server};
+pub use server::Server;
 pub use server_url::ServerUrl;
 pub use settings::{Clock, Persistence, Settings};
 pub use source::Source;

@@ -4,35 +4,36 @@ mod set;
 pub(crate) mod wire;
 
 use std::ffi::OsString;
-use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 use std::process::Command;
-use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use bson::{Document, doc};
 
 use super::catalogue::{self, Listing};
 use super::executable::Executable;
 use super::product::{Place, Product};
-use super::server_url::{ServerUrl, connect_to_first};
+use super::server_url::{PATIENCE, Stream, connect};
 use super::settings::Settings;
+use super::waiting::until;
 use wire::is;
 
-/// A replica set with one member, which has everything that a set has, except other members.
-#[derive(Debug)]
-pub struct MongoDb;
-
-/// A standalone server: without retryable writes, without change streams.
-#[derive(Debug)]
-pub struct StandaloneMongoDb;
+/// A server of MongoDB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MongoDb {
+    /// A replica set with one member, which has everything that a set has, except other members.
+    Set,
+    /// A standalone server: without retryable writes, without change streams.
+    Standalone,
+}
 
 /// The replica set's name.
 const SET: &str = "locks";
 /// An election may take this long. The members have to notice first that the old primary is missing.
 const ELECTION: Duration = Duration::from_secs(30);
-/// A server has this long for an answer.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// The port that a URL need not name.
+const PORT: u16 = 27017;
 
 impl Product for MongoDb {
     fn listing(&self) -> &'static Listing {
@@ -40,96 +41,75 @@ impl Product for MongoDb {
     }
 
     fn prepare(&self, _: &Executable, place: &Place, _: &Settings) -> io::Result<()> {
-        std::fs::create_dir_all(data(place))
+        std::fs::create_dir_all(place.data())
     }
 
+    /// Both keep a journal, which locks require to be written before each answer, so there is no server without
+    /// persistence.
     fn command(&self, program: &Executable, place: &Place, settings: &Settings) -> Command {
-        let mut command = command(program, place, settings);
-        command.args(["--replSet", SET]);
+        let mut command = program.command();
+        command.args(["--port", &place.port.to_string(), "--bind_ip", "127.0.0.1"]);
+        command.arg("--dbpath").arg(place.data()).arg("--unixSocketPrefix").arg(&place.folder);
+        command.args(["--wiredTigerCacheSizeGB", "0.25", "--oplogSize", "64"]);
+        // For fail points, with which cases make a server refuse what it would not refuse by itself.
+        command.args(["--setParameter", "enableTestCommands=1"]);
+        command.args(["--setParameter", "diagnosticDataCollectionEnabled=false"]);
+        // Expired documents are removed within a second or two, instead of a minute.
+        command.args(["--setParameter", "ttlMonitorSleepSecs=1"]);
+        command.args(&settings.args);
+        if *self == MongoDb::Set {
+            command.args(["--replSet", SET]);
+        }
+        if let Some(libraries) = libraries(program.path()) {
+            command.env("LD_LIBRARY_PATH", libraries);
+        }
         command
     }
 
     fn url(&self, place: &Place) -> String {
-        format!("mongodb://127.0.0.1:{}/?directConnection=true", place.port)
+        let parameters = if *self == MongoDb::Set { "/?directConnection=true" } else { "" };
+        format!("mongodb://127.0.0.1:{}{parameters}", place.port)
     }
 
+    /// The socket is in the server's folder, so no other server can answer there. MongoDB has no such URL; only this
+    /// crate reads it.
     fn own_url(&self, place: &Place) -> String {
-        own_url(place)
+        format!("unix://{}/mongodb-{}.sock", place.folder.display(), place.port)
     }
 
     fn greet(&self, url: &str) -> io::Result<String> {
-        greet(url)
+        let answer = ask(url, doc! { "buildInfo": 1 })?;
+        Ok(format!("mongodb {}", answer.get_str("version").unwrap_or("of unknown version")))
     }
 
-    /// Makes a set of this server. A set of one elects itself.
+    /// Makes a set of this server, if it is to be one. A set of one elects itself.
     fn started(&self, place: &Place) -> io::Result<()> {
-        let mut stream = connect_for(&own_url(place), ELECTION)?;
-        let deadline = Instant::now() + ELECTION;
-        while Instant::now() < deadline {
+        if *self == MongoDb::Standalone {
+            return Ok(());
+        }
+        let mut stream = connect(&self.own_url(place), PORT, ELECTION)?;
+        let elected = until(ELECTION, Duration::from_millis(5), || {
             let hello = wire::ask(&mut stream, doc! { "hello": 1 })?;
-            if is(&hello, "isWritablePrimary") {
-                return Ok(());
-            }
-            if !hello.contains_key("setName") {
+            let is_primary = is(&hello, "isWritablePrimary");
+            if !is_primary && !hello.contains_key("setName") {
                 initiate(&mut stream, &[place.port])?;
             }
-            thread::sleep(Duration::from_millis(5));
-        }
-        Err(io::Error::new(io::ErrorKind::TimedOut, format!("no primary within {ELECTION:?}")))
+            Ok(is_primary.then_some(()))
+        })?;
+        let late = || io::Error::new(io::ErrorKind::TimedOut, format!("no primary within {ELECTION:?}"));
+        elected.ok_or_else(late)
     }
 
     fn time(&self, url: &str) -> io::Result<SystemTime> {
-        time(url)
+        let answer = ask(url, doc! { "hello": 1 })?;
+        let time = answer.get_datetime("localTime").map_err(io::Error::other)?;
+        Ok(time.to_system_time())
     }
 }
 
-impl Product for StandaloneMongoDb {
-    fn listing(&self) -> &'static Listing {
-        &catalogue::MONGODB
-    }
-
-    fn prepare(&self, _: &Executable, place: &Place, _: &Settings) -> io::Result<()> {
-        std::fs::create_dir_all(data(place))
-    }
-
-    fn command(&self, program: &Executable, place: &Place, settings: &Settings) -> Command {
-        command(program, place, settings)
-    }
-
-    fn url(&self, place: &Place) -> String {
-        format!("mongodb://127.0.0.1:{}", place.port)
-    }
-
-    fn own_url(&self, place: &Place) -> String {
-        own_url(place)
-    }
-
-    fn greet(&self, url: &str) -> io::Result<String> {
-        greet(url)
-    }
-
-    fn time(&self, url: &str) -> io::Result<SystemTime> {
-        time(url)
-    }
-}
-
-/// Returns the command that both kinds of servers share. Both keep a journal, which locks require to be written before
-/// each answer, so there is no server without persistence.
-fn command(program: &Executable, place: &Place, settings: &Settings) -> Command {
-    let mut command = program.command();
-    command.args(["--port", &place.port.to_string(), "--bind_ip", "127.0.0.1"]);
-    command.arg("--dbpath").arg(data(place)).arg("--unixSocketPrefix").arg(&place.folder);
-    command.args(["--wiredTigerCacheSizeGB", "0.25", "--oplogSize", "64"]);
-    // For fail points, with which cases make a server refuse what it would not refuse by itself.
-    command.args(["--setParameter", "enableTestCommands=1"]);
-    command.args(["--setParameter", "diagnosticDataCollectionEnabled=false"]);
-    // Expired documents are removed within a second or two, instead of a minute.
-    command.args(["--setParameter", "ttlMonitorSleepSecs=1"]);
-    command.args(&settings.args);
-    if let Some(libraries) = libraries(program.path()) {
-        command.env("LD_LIBRARY_PATH", libraries);
-    }
-    command
+/// Sends one command on a connection of its own.
+fn ask(url: &str, command: Document) -> io::Result<Document> {
+    wire::ask(&mut connect(url, PORT, PATIENCE)?, command)
 }
 
 /// Returns the path of libraries that were installed beside the program, followed by the system's own.
@@ -141,60 +121,6 @@ fn libraries(program: &Path) -> Option<OsString> {
     let others = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let others = std::env::split_paths(&others).filter(|folder| !folder.as_os_str().is_empty());
     std::env::join_paths(std::iter::once(beside).chain(others)).ok()
-}
-
-fn data(place: &Place) -> PathBuf {
-    place.folder.join("data")
-}
-
-fn socket(place: &Place) -> PathBuf {
-    place.folder.join(format!("mongodb-{}.sock", place.port))
-}
-
-/// The socket is in the server's folder, so no other server can answer there. MongoDB has no such URL; only this module
-/// reads it.
-fn own_url(place: &Place) -> String {
-    format!("unix://{}", socket(place).display())
-}
-
-trait Stream: Read + Write {}
-
-impl<T: Read + Write> Stream for T {}
-
-fn connect(url: &str) -> io::Result<Box<dyn Stream>> {
-    connect_for(url, PATIENCE)
-}
-
-/// Opens a connection whose answers may take as long as `patience`.
-fn connect_for(url: &str, patience: Duration) -> io::Result<Box<dyn Stream>> {
-    if let Some(path) = url.strip_prefix("unix://") {
-        return connect_to_socket(Path::new(path), patience);
-    }
-    Ok(Box::new(connect_to_first(ServerUrl::parse(url)?.hosts(), 27017, patience)?))
-}
-
-#[cfg(unix)]
-fn connect_to_socket(path: &Path, patience: Duration) -> io::Result<Box<dyn Stream>> {
-    let stream = std::os::unix::net::UnixStream::connect(path)?;
-    stream.set_read_timeout(Some(patience))?;
-    stream.set_write_timeout(Some(patience))?;
-    Ok(Box::new(stream))
-}
-
-#[cfg(not(unix))]
-fn connect_to_socket(_: &Path, _: Duration) -> io::Result<Box<dyn Stream>> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-fn greet(url: &str) -> io::Result<String> {
-    let answer = wire::ask(&mut connect(url)?, doc! { "buildInfo": 1 })?;
-    Ok(format!("mongodb {}", answer.get_str("version").unwrap_or("of unknown version")))
-}
-
-fn time(url: &str) -> io::Result<SystemTime> {
-    let answer = wire::ask(&mut connect(url)?, doc! { "hello": 1 })?;
-    let time = answer.get_datetime("localTime").map_err(io::Error::other)?;
-    Ok(time.to_system_time())
 }
 
 /// Makes a replica set of the servers at these ports. Its elections are quick, so that cases with a failover are quick,

@@ -40,7 +40,7 @@ impl Product for MySql {
     }
 
     fn data(&self, place: &Place) -> PathBuf {
-        place.folder.join("data")
+        place.data()
     }
 
     fn prepare(&self, program: &Executable, place: &Place, _: &Settings) -> io::Result<()> {

@@ -4,8 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use lock_conformance::{Data, Step, record};
@@ -15,14 +15,16 @@ use super::clock::WallClock;
 use super::executable::Executable;
 use super::folder::Folder;
 use super::port::Port;
-use super::printed::last_lines;
 use super::process_tree::ProcessTree;
 use super::product::{Place, Product};
 use super::requirement::{Absence, NoServer, Requirement};
 use super::settings::{Clock, Persistence, Settings};
+use super::waiting::{greeted, last_lines};
 
 /// A server has this long to start, and to end when it is asked to.
 const LIMIT: Duration = Duration::from_secs(20);
+/// The time between two questions to a server that starts.
+const INTERVAL: Duration = Duration::from_millis(2);
 
 /// Servers may tell the time in milliseconds.
 const ROUNDING: Duration = Duration::from_millis(2);
@@ -30,18 +32,24 @@ const ROUNDING: Duration = Duration::from_millis(2);
 /// A server that was started here. Dropping it kills it and removes its folder.
 #[derive(Debug)]
 pub struct Owned {
-    product: &'static dyn Product,
-    program: Executable,
-    settings: Settings,
-    place: Place,
+    setup: Setup,
     /// Kept also while the server is down.
     _port: Port,
     url: String,
     version: String,
-    clock: Option<WallClock>,
     // Declared before the folder, so that it is dropped first.
     process: Mutex<Option<ProcessTree>>,
     folder: Folder,
+}
+
+/// Everything that a start of a server needs to know.
+#[derive(Debug)]
+struct Setup {
+    product: &'static dyn Product,
+    program: Executable,
+    settings: Settings,
+    place: Place,
+    clock: Option<WallClock>,
 }
 
 impl Owned {
@@ -78,42 +86,23 @@ impl Owned {
     }
 
     fn launch(product: &'static dyn Product, program: Executable, settings: &Settings) -> io::Result<Owned> {
-        let clock = match settings.clock {
-            Clock::Machines => None,
-            Clock::Own => Some(WallClock::new(&program)?),
-        };
         let deadline = Instant::now() + LIMIT;
         loop {
-            let folder = Folder::new_in(&program.temporary())?;
-            let address = settings.host.as_ref().map_or(Ipv4Addr::LOCALHOST, |host| host.clients());
-            let port = Port::free()?;
-            let place = Place { folder: folder.path().to_owned(), address, port: port.number() };
-            prepare(product, &program, settings, &place)?;
-            match spawn(product, &program, settings, &place, clock.as_ref()) {
+            let (folder, port) = (Folder::new_in(&program.temporary())?, Port::free()?);
+            let setup = Setup::new(product, &program, settings, &folder, port.number())?;
+            setup.prepare()?;
+            match setup.spawn() {
                 Ok((process, version)) => {
-                    let url = product.url(&place);
-                    let settings = settings.clone();
-                    let process = Mutex::new(Some(process));
                     record::ran_on(&version, &program.source());
-                    return Ok(Owned {
-                        product,
-                        program,
-                        settings,
-                        place,
-                        _port: port,
-                        url,
-                        version,
-                        clock,
-                        process,
-                        folder,
-                    });
+                    let (url, process) = (product.url(&setup.place), Mutex::new(Some(process)));
+                    return Ok(Owned { setup, _port: port, url, version, process, folder });
                 }
                 // Another process was faster to take the port. Or a process that another thread was about to start still
                 // had the socket by which the port was found free.
                 Err(error)
                     if Instant::now() < deadline
                         && (error.kind() == io::ErrorKind::AddrInUse
-                            || TcpStream::connect((place.address, place.port)).is_ok()) => {}
+                            || TcpStream::connect((setup.place.address, setup.place.port)).is_ok()) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -126,37 +115,37 @@ impl Owned {
 
     /// Returns the URL at which no other server can answer.
     pub(super) fn own_url(&self) -> String {
-        self.product.own_url(&self.place)
+        self.setup.own_url()
     }
 
     /// Returns where clients find it, as `host:port`.
     pub fn address(&self) -> String {
-        format!("{}:{}", self.place.address, self.place.port)
+        format!("{}:{}", self.setup.place.address, self.setup.place.port)
     }
 
     /// Returns its port at that address.
     pub fn port(&self) -> u16 {
-        self.place.port
+        self.setup.place.port
     }
 
     /// Returns its Unix socket, if it has one.
     pub fn socket(&self) -> Option<PathBuf> {
-        self.product.socket(&self.place)
+        self.setup.product.socket(&self.setup.place)
     }
 
     /// Returns the folder with everything that it writes.
     pub fn folder(&self) -> &Path {
-        &self.place.folder
+        &self.setup.place.folder
     }
 
     /// Returns the folder with its data, and with [files](Settings::files) for it.
     pub fn data(&self) -> PathBuf {
-        self.product.data(&self.place)
+        self.setup.data()
     }
 
     /// Returns the program that was started.
     pub fn program(&self) -> &Executable {
-        &self.program
+        &self.setup.program
     }
 
     /// Returns the product's name and version, as the server tells them.
@@ -172,9 +161,7 @@ impl Owned {
     /// Returns how its process has ended by itself; `None` if it runs, and if a test has ended it.
     pub fn ended(&self) -> Option<String> {
         let ended = self.process().as_ref()?.ended().ok()??;
-        let log = fs::read(log(&self.place)).unwrap_or_default();
-        let said = last_lines(&String::from_utf8_lossy(&log));
-        Some(format!("{ended:?}; its log ends with: {said}"))
+        Some(format!("{ended:?}; its log ends with: {}", last_lines(&self.setup.printed())))
     }
 
     /// Kills it (-9), and waits until it is dead.
@@ -206,19 +193,17 @@ impl Owned {
         let mut running = self.process();
         // Dropping it kills and reaps the old process before the new one needs the port.
         *running = None;
-        match (data, self.settings.persistence) {
+        match (data, self.setup.settings.persistence) {
             (Data::Kept, Persistence::EveryWrite) => {}
             (Data::Kept, Persistence::None) => {
                 return Err(io::Error::other("a server without persistence keeps no data"));
             }
             (Data::Lost, _) => {
                 self.folder.clear()?;
-                prepare(self.product, &self.program, &self.settings, &self.place)?;
+                self.setup.prepare()?;
             }
         }
-        let clock = self.clock.as_ref();
-        let (process, _) = spawn(self.product, &self.program, &self.settings, &self.place, clock)?;
-        *running = Some(process);
+        *running = Some(self.setup.spawn()?.0);
         Ok(())
     }
 
@@ -246,8 +231,9 @@ impl Owned {
     ///
     /// If its clock is the machine's, or if the server does not tell the new time afterwards.
     pub fn step_clock(&self, step: Step) -> io::Result<()> {
-        let clock = self.clock.as_ref().ok_or_else(|| io::Error::other("its clock is the machine's"))?;
-        let ask = || self.product.time(&self.product.own_url(&self.place));
+        let clock =
+            self.setup.clock.as_ref().ok_or_else(|| io::Error::other("its clock is the machine's"))?;
+        let ask = || self.setup.product.time(&self.own_url());
         let asked = Instant::now();
         let before = ask()?;
         clock.step(step)?;
@@ -300,21 +286,76 @@ fn is_down() -> io::Error {
     io::Error::new(io::ErrorKind::NotConnected, "the server is down")
 }
 
-/// Prepares the folder for the server's first start.
-fn prepare(
-    product: &'static dyn Product,
-    program: &Executable,
-    settings: &Settings,
-    place: &Place,
-) -> io::Result<()> {
-    program.give(&place.folder)?;
-    product.prepare(program, place, settings)?;
-    for (name, content) in &settings.files {
-        let path = product.data(place).join(name);
-        put(&path, content)?;
-        program.give(&path)?;
+impl Setup {
+    fn new(
+        product: &'static dyn Product,
+        program: &Executable,
+        settings: &Settings,
+        folder: &Folder,
+        port: u16,
+    ) -> io::Result<Setup> {
+        let address = settings.host.as_ref().map_or(Ipv4Addr::LOCALHOST, |host| host.clients());
+        let place = Place { folder: folder.path().to_owned(), address, port };
+        let clock = match settings.clock {
+            Clock::Machines => None,
+            Clock::Own => Some(WallClock::new(program)?),
+        };
+        Ok(Setup { product, program: program.clone(), settings: settings.clone(), place, clock })
     }
-    Ok(())
+
+    fn own_url(&self) -> String {
+        self.product.own_url(&self.place)
+    }
+
+    fn data(&self) -> PathBuf {
+        self.product.data(&self.place)
+    }
+
+    /// Prepares the folder for the server's first start.
+    fn prepare(&self) -> io::Result<()> {
+        self.program.give(&self.place.folder)?;
+        self.product.prepare(&self.program, &self.place, &self.settings)?;
+        for (name, content) in &self.settings.files {
+            let path = self.data().join(name);
+            put(&path, content)?;
+            self.program.give(&path)?;
+        }
+        Ok(())
+    }
+
+    /// Starts the process, and waits until the server answers. Returns its name and version, too.
+    fn spawn(&self) -> io::Result<(ProcessTree, String)> {
+        let log = File::create(self.log())?;
+        let mut command = self.product.command(&self.program, &self.place, &self.settings);
+        if let Some(clock) = &self.clock {
+            clock.give_to(&mut command);
+        }
+        if let Some(host) = &self.settings.host {
+            command = host.command(&command);
+        }
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        let process = ProcessTree::spawn(&mut command)?;
+        let ended = || Ok(process.ended()?.map(|ended| format!("it ended with {ended:?}")));
+        let server = (self.product as &dyn Product, &*self.own_url());
+        let version = greeted(server, (LIMIT, INTERVAL), ended, || self.printed()).map_err(|error| {
+            // In the words of the operating system, whatever the program adds to them.
+            match error.to_string().to_lowercase().contains("address already in use") {
+                true => io::Error::new(io::ErrorKind::AddrInUse, error),
+                false => error,
+            }
+        })?;
+        self.product.started(&self.place)?;
+        Ok((process, version))
+    }
+
+    /// Returns the file with everything that the server prints.
+    fn log(&self) -> PathBuf {
+        self.place.folder.join("log")
+    }
+
+    fn printed(&self) -> String {
+        String::from_utf8_lossy(&fs::read(self.log()).unwrap_or_default()).into_owned()
+    }
 }
 
 /// Writes a file that its owner alone may read.
@@ -324,55 +365,4 @@ fn put(path: &Path, content: &[u8]) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.open(path)?.write_all(content)
-}
-
-/// Starts the process, and waits until the server answers.
-fn spawn(
-    product: &'static dyn Product,
-    program: &Executable,
-    settings: &Settings,
-    place: &Place,
-    clock: Option<&WallClock>,
-) -> io::Result<(ProcessTree, String)> {
-    let file = File::create(log(place))?;
-    let mut command = product.command(program, place, settings);
-    if let Some(clock) = clock {
-        clock.give_to(&mut command);
-    }
-    if let Some(host) = &settings.host {
-        command = host.command(&command);
-    }
-    command.stdin(std::process::Stdio::null()).stdout(file.try_clone()?).stderr(file);
-    let process = ProcessTree::spawn(&mut command)?;
-    let deadline = Instant::now() + LIMIT;
-    loop {
-        let refusal = match product.greet(&product.own_url(place)) {
-            Ok(version) => {
-                product.started(place)?;
-                return Ok((process, version));
-            }
-            Err(refusal) => refusal,
-        };
-        let state = match process.ended()? {
-            Some(ended) => format!("it ended with {ended:?}"),
-            None if Instant::now() >= deadline => format!("it doesn't answer after {LIMIT:?} ({refusal})"),
-            None => {
-                thread::sleep(Duration::from_millis(2));
-                continue;
-            }
-        };
-        let log = fs::read(log(place)).unwrap_or_default();
-        let said = last_lines(&String::from_utf8_lossy(&log));
-        // In the words of the operating system, whatever the program adds to them.
-        let kind = match said.to_lowercase().contains("address already in use") {
-            true => io::ErrorKind::AddrInUse,
-            false => io::ErrorKind::Other,
-        };
-        return Err(io::Error::new(kind, format!("{state}; its log ends with: {said}")));
-    }
-}
-
-/// Returns the file with everything that the server prints.
-fn log(place: &Place) -> PathBuf {
-    place.folder.join("log")
 }

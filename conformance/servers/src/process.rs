@@ -5,8 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lock_conformance::harness::Ended;
 use rustix::process::{
@@ -14,6 +13,7 @@ use rustix::process::{
 };
 
 use super::pipes::Pipes;
+use super::waiting::until;
 
 /// A child process, the leader of its own process group.
 ///
@@ -123,14 +123,7 @@ impl Process {
     ///
     /// If the system does not tell.
     pub fn wait(&self, limit: Duration) -> io::Result<Option<Ended>> {
-        let deadline = Instant::now() + limit;
-        loop {
-            let ended = self.ended()?;
-            if ended.is_some() || Instant::now() >= deadline {
-                return Ok(ended);
-            }
-            thread::sleep(Duration::from_millis(2));
-        }
+        until(limit, Duration::from_millis(2), || self.ended())
     }
 
     /// Waits with NOWAIT, because this must not reap the process.

@@ -92,3 +92,10 @@ pub struct Place {
     /// Its port at that address.
     pub port: u16,
 }
+
+impl Place {
+    /// Returns the folder in it for data, where a product has them apart.
+    pub fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+}

@@ -68,8 +68,7 @@ impl Product for Redis {
     }
 
     fn time(&self, url: &str) -> io::Result<SystemTime> {
-        let ask = || redis::cmd("TIME").query(&mut connect(url)?);
-        let (seconds, micros): (u64, u64) = ask().map_err(io::Error::other)?;
+        let (seconds, micros): (u64, u64) = ask(url, &["TIME"])?;
         Ok(UNIX_EPOCH + Duration::from_secs(seconds) + Duration::from_micros(micros))
     }
 }
@@ -102,9 +101,15 @@ fn login(url: &str, password: Option<&str>) -> String {
     password.map_or(url.to_owned(), |password| format!("{url}?pass={password}"))
 }
 
-/// Returns the value of one line of the answer to INFO; `None` if there is no such line, or no answer.
-fn line(url: &str, section: &str, name: &str) -> Option<String> {
-    let info: String = redis::cmd("INFO").arg(section).query(&mut connect(url).ok()?).ok()?;
+/// Sends one command on a connection of its own.
+fn ask<T: redis::FromRedisValue>(url: &str, command: &[&str]) -> io::Result<T> {
+    let mut connection = connect(url).map_err(io::Error::other)?;
+    redis::cmd(command[0]).arg(&command[1..]).query(&mut connection).map_err(io::Error::other)
+}
+
+/// Returns the value of one line of the answer to a command; `None` if there is no such line, or no answer.
+fn line(url: &str, command: &[&str], name: &str) -> Option<String> {
+    let info: String = ask(url, command).ok()?;
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::to_owned))
 }
 

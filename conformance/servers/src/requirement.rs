@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use lock_conformance::record;
+use lock_conformance::{Verdict, record};
 
 use super::catalogue;
 use super::catalogue::Listing;
@@ -40,6 +40,14 @@ impl Absence {
         match self {
             Absence::NotRun(why) => why,
             Absence::Failure(why) => panic!("{why}"),
+        }
+    }
+
+    /// Reports that the suite was not run on `backend`, or that it has failed.
+    pub fn verdict(self, backend: &str) -> Verdict {
+        match self {
+            Absence::NotRun(why) => lock_conformance::not_run(backend, &why),
+            Absence::Failure(why) => lock_conformance::failed(backend, &why),
         }
     }
 }

@@ -1,9 +1,13 @@
-//! The URL of a server, taken apart at its hosts.
+//! The URL of a server, taken apart at its hosts, and connections to it.
 
 use std::fmt::Display;
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::path::Path;
 use std::time::Duration;
+
+/// A server has this long for an answer.
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The URL of a server, taken apart at its hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +60,43 @@ fn with_port(host: &str, default_port: u16) -> String {
     if has_port { host.to_owned() } else { format!("{host}:{default_port}") }
 }
 
-/// Connects to the first of the hosts that can be reached. The connection waits for each byte as long as for itself.
-pub(super) fn connect_to_first(hosts: &str, default_port: u16, patience: Duration) -> io::Result<TcpStream> {
+/// A connection to a server.
+pub(super) trait Stream: Read + Write {}
+
+impl<T: Read + Write> Stream for T {}
+
+/// Connects to the socket of a URL `unix://PATH`, otherwise to the first of the URL's hosts that can be reached. The
+/// connection waits for each byte as long as for itself.
+pub(super) fn connect(url: &str, default_port: u16, patience: Duration) -> io::Result<Box<dyn Stream>> {
+    match url.strip_prefix("unix://") {
+        Some(path) => connect_to_socket(Path::new(path), patience),
+        None => Ok(Box::new(connect_to_first(ServerUrl::parse(url)?.hosts(), default_port, patience)?)),
+    }
+}
+
+/// Returns everything that the server at `url` answers to a request before it closes the connection.
+pub(super) fn exchange(url: &str, default_port: u16, request: &str) -> io::Result<String> {
+    let mut stream = connect(url, default_port, PATIENCE)?;
+    stream.write_all(request.as_bytes())?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+#[cfg(unix)]
+fn connect_to_socket(path: &Path, patience: Duration) -> io::Result<Box<dyn Stream>> {
+    let stream = std::os::unix::net::UnixStream::connect(path)?;
+    stream.set_read_timeout(Some(patience))?;
+    stream.set_write_timeout(Some(patience))?;
+    Ok(Box::new(stream))
+}
+
+#[cfg(not(unix))]
+fn connect_to_socket(_: &Path, _: Duration) -> io::Result<Box<dyn Stream>> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+fn connect_to_first(hosts: &str, default_port: u16, patience: Duration) -> io::Result<TcpStream> {
     let mut refused = io::Error::other("the URL names no host");
     for host in hosts.split(',') {
         for address in with_port(host, default_port).to_socket_addrs()? {

@@ -20,6 +20,15 @@ pub struct Settings {
     pub files: Vec<(String, Vec<u8>)>,
 }
 
+impl Settings {
+    /// Adds arguments.
+    #[must_use]
+    pub fn and(mut self, args: &[&str]) -> Settings {
+        self.args.extend(args.iter().map(|&argument| argument.to_owned()));
+        self
+    }
+}
+
 /// The data that a server writes to disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Persistence {

@@ -8,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 
 use super::executable::Executable;
 use super::folder::Folder;
-use super::printed::last_lines;
 use super::process::Process;
+use super::waiting::last_lines;
 
 /// The folders that were made, by the server's program. They are never dropped; their cleanup on exit removes them.
 static MADE: Mutex<BTreeMap<PathBuf, Folder>> = Mutex::new(BTreeMap::new());

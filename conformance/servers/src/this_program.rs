@@ -37,6 +37,6 @@ impl Processes for ThisProgram {
         program.envs(self.environment.iter().map(|(variable, value)| (variable, value)));
         // This process has recorded the server already.
         program.env_remove(RECORD).env(variable, value);
-        Ok(Box::new(Holder::spawn(program)?))
+        Ok(Holder::spawn(program)?)
     }
 }

@@ -3,15 +3,14 @@
 mod ensemble;
 
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
 
 use super::catalogue::{self, Listing};
 use super::executable::Executable;
 use super::product::{Place, Product};
-use super::server_url::{ServerUrl, connect_to_first};
+use super::server_url::{ServerUrl, exchange};
 use super::settings::Settings;
 
 /// A standalone server. Its clock cannot be set: sessions end by Java's monotonic clock. [Arguments](Settings::args)
@@ -19,16 +18,13 @@ use super::settings::Settings;
 #[derive(Debug)]
 pub struct ZooKeeper;
 
-/// The longest time that a server may take for an answer.
-const PATIENCE: Duration = Duration::from_secs(1);
-
 impl Product for ZooKeeper {
     fn listing(&self) -> &'static Listing {
         &catalogue::ZOOKEEPER
     }
 
     fn data(&self, place: &Place) -> PathBuf {
-        place.folder.join("data")
+        place.data()
     }
 
     fn prepare(&self, _: &Executable, place: &Place, settings: &Settings) -> io::Result<()> {
@@ -55,12 +51,11 @@ impl Product for ZooKeeper {
     }
 
     fn greet(&self, url: &str) -> io::Result<String> {
-        let url = ServerUrl::parse(url)?;
-        let (hosts, path) = (url.hosts(), url.path());
-        let answer = ask(hosts, "srvr")?;
+        let answer = ask(url, "srvr")?;
         let version = answer.lines().find_map(|line| line.strip_prefix("Zookeeper version: "));
         let version = version.ok_or_else(|| io::Error::other(first_line(&answer)))?;
-        if fs::exists(PathBuf::from(path).join(CONFIGURATION))? && !is_in(hosts, path)? {
+        let folder = ServerUrl::parse(url)?.path();
+        if fs::exists(PathBuf::from(folder).join(CONFIGURATION))? && !is_in(url, folder)? {
             return Err(io::Error::other("another server answers at its port"));
         }
         Ok(format!("zookeeper {}", version.split(['-', ',']).next().unwrap_or(version)))
@@ -81,33 +76,24 @@ fn configuration(place: &Place) -> PathBuf {
 
 /// Ticks are short, so that sessions can be short. Every write is synced, as by default.
 fn lines(place: &Place, settings: &Settings) -> String {
-    let data = ZooKeeper.data(place);
-    let mut lines = format!(
+    format!(
         "dataDir={}\nclientPort={}\nclientPortAddress={}\ntickTime=100\nmaxSessionTimeout=600000\n\
-         maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\npreAllocSize=1024\n",
-        data.display(),
+         maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\npreAllocSize=1024\n{}\n",
+        place.data().display(),
         place.port,
-        place.address
-    );
-    for line in &settings.args {
-        lines.push_str(line);
-        lines.push('\n');
-    }
-    lines
+        place.address,
+        settings.args.join("\n"),
+    )
 }
 
-/// Returns whether the server at `hosts` runs in that folder.
-fn is_in(hosts: &str, folder: &str) -> io::Result<bool> {
-    Ok(ask(hosts, "envi")?.lines().any(|line| line.strip_prefix("user.dir=") == Some(folder)))
+/// Returns whether the server at `url` runs in that folder.
+fn is_in(url: &str, folder: &str) -> io::Result<bool> {
+    Ok(ask(url, "envi")?.lines().any(|line| line.strip_prefix("user.dir=") == Some(folder)))
 }
 
 /// Returns the answer to a four-letter command, from the first of the hosts that can be reached.
-fn ask(hosts: &str, word: &str) -> io::Result<String> {
-    let mut stream = connect_to_first(hosts, 2181, PATIENCE)?;
-    stream.write_all(word.as_bytes())?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer)?;
-    Ok(String::from_utf8_lossy(&answer).into_owned())
+fn ask(url: &str, word: &str) -> io::Result<String> {
+    exchange(url, 2181, word)
 }
 
 fn first_line(answer: &str) -> String {

@@ -39,10 +39,7 @@ macro_rules! body {
             Run: Future<Output = ()> + Send + 'static,
         {
             fn begin(self, setting: Setting) -> Result<Running, Missing> {
-                let harness = setting.harness.clone();
-                // It is not used by a case that needs nothing.
-                let _ = &harness;
-                Ok(Box::pin(self(setting, $($need::of(&harness)?),*)))
+                Ok(Box::pin(self(setting.clone(), $($need::of(&setting)?),*)))
             }
         }
     };

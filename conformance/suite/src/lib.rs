@@ -38,7 +38,7 @@ mod suspendable;
 pub mod timing;
 mod verdict;
 
-pub use harness::{Ability, Counters, Data, Harness, Missing, Step};
+pub use harness::{Abilities, Ability, Counters, Data, Facts, Harness, Missing, Step};
 pub use runner::{CaseOutcome, failed, not_run, run, run_case};
 pub use setting::is_full_run;
 pub use verdict::Verdict;

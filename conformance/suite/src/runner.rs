@@ -54,7 +54,7 @@ pub fn run(harness: impl Harness) -> Verdict {
 fn setting_of(harness: Arc<dyn Harness>) -> Result<Setting, String> {
     let info = block_on(async { harness.open(Options::default()).await.map(|client| client.info()) });
     match info {
-        Ok(info) => Ok(Setting { harness, info }),
+        Ok(info) => Ok(Setting::of(harness, info)),
         Err(e) => Err(format!("the server under test can't be used: {e:?}")),
     }
 }
@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn an_ended_server_ends_the_run_and_tells_once() {
         let info = block_on(async { Memory::new().client().await.expect("it is here").info() });
-        let setting = Setting { harness: Arc::new(Ends::default()), info };
+        let setting = Setting::of(Arc::new(Ends::default()), info);
         // Each of them opens a client first.
         let (ran, mut cases) =
             (Mutex::new(Vec::new()), cases::all().filter(|case| case.topic == "exclusion"));

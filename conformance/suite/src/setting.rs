@@ -12,17 +12,24 @@ use tokio::task::JoinHandle;
 use crate::bounds;
 use crate::claims::{self, Terms};
 use crate::environment::FULL;
-use crate::harness::{Harness, OwnServer};
+use crate::harness::{Abilities, Facts, Harness, OwnServer};
 use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, within};
 
 /// The setting of one case.
 #[derive(Clone, Debug)]
 pub(crate) struct Setting {
     pub(crate) harness: Arc<dyn Harness>,
+    pub(crate) facts: Facts,
+    pub(crate) abilities: Abilities,
     pub(crate) info: Arc<Info>,
 }
 
 impl Setting {
+    /// Returns the setting of the cases on a harness, whose server says this of itself.
+    pub(crate) fn of(harness: Arc<dyn Harness>, info: Arc<Info>) -> Setting {
+        Setting { facts: harness.facts(), abilities: harness.clone().abilities(), harness, info }
+    }
+
     /// Returns how much of something a case does: all of it in a full run, otherwise less. Prints the size, so that a
     /// reader cannot take one for the other.
     pub(crate) fn size(&self, what: &str, usual: usize, full: usize) -> usize {
@@ -49,7 +56,7 @@ impl Setting {
 
     /// Returns the ttl that cases use: short, but long enough for this server.
     pub(crate) fn ttl(&self) -> Duration {
-        self.harness.ttl().max(self.info.min_ttl)
+        self.facts.ttl.max(self.info.min_ttl)
     }
 
     /// Returns a lock of this client with the case's ttl.

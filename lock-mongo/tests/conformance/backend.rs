@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_conformance::harness::{
-    Age, Busy, Count, Forget, Identity, Interrupt, KeepBusy, Promise, Residue, Rises,
+    Age, Busy, Count, Forget, Identity, Interrupt, KeepBusy, Promise, Residue, Rises, ToldTime,
 };
-use lock_conformance::{Counters, Missing};
+use lock_conformance::{Abilities, Counters, Facts, Missing};
 use lock_core::driver::{Fair, Lease};
 use lock_core::{Client, Name, Options, Result};
 use lock_mongo::mongodb::bson::{Bson, Document, doc};
 use lock_mongo::mongodb::{self, ClientSession, Collection};
-use lock_test_servers::{AdminAbilities, Backend, Product, Server, ServerUrl};
+use lock_test_servers::{Backend, Product, Server, ServerUrl};
 use tokio::runtime;
 
 /// The kind of a server that belongs to no set.
@@ -44,19 +44,23 @@ impl Backend for MongoDb {
         self.environment.iter().map(|&(name, value)| (name, value.to_owned())).collect()
     }
 
-    /// A request has more than a thousand bytes. A network that takes one or two milliseconds for each byte has five
-    /// thirds of this ttl for a request. With 900 ms, the request would be too late.
-    fn ttl(&self) -> Duration {
-        Duration::from_millis(1200)
-    }
-
-    /// Of a standalone server, and of a replica set. docs/semantics.md has the hour: how far a clock may be set back.
-    fn promised(&self) -> Vec<Promise> {
+    fn facts(&self) -> Facts {
+        // Of a standalone server, and of a replica set. docs/semantics.md has the hour: how far a clock may be set back.
         let clock_step = Duration::from_secs(3600);
         let rises = [Rises::WhileDataIsKept { clock_step }, Rises::WhileAMajorityKeepsItsData { clock_step }];
-        rises
-            .map(|rises| Promise { lease: Lease::Lock, fair: Fair::No, rises, identity: Identity::Told })
-            .to_vec()
+        let promised = rises.map(|rises| Promise {
+            lease: Lease::Lock,
+            fair: Fair::No,
+            rises,
+            identity: Identity::Told,
+        });
+        Facts {
+            // A request has more than a thousand bytes. A network that takes one or two milliseconds for each byte has
+            // five thirds of this ttl for a request. With 900 ms, the request would be too late.
+            ttl: Duration::from_millis(1200),
+            told_time: Ok(ToldTime),
+            ..Facts::promising(promised)
+        }
     }
 
     async fn open(&self, url: &str, options: Options) -> Result<Client> {
@@ -72,17 +76,16 @@ impl Backend for MongoDb {
         lock_mongo::connect_with(&parsed(url).at(address), options).await
     }
 
-    fn admin(&self, server: &Server) -> AdminAbilities {
-        let admin = || Admin { url: server.url().to_owned() };
-        let all = AdminAbilities::all(admin());
-        AdminAbilities {
+    fn abilities(&self, server: &Server, abilities: Abilities) -> Abilities {
+        let admin = Arc::new(Admin { url: server.url().to_owned() });
+        Abilities {
             keep_busy: match self.kind {
                 STANDALONE => Err(Missing::because("a standalone server has no transactions")),
-                _ => Ok(Arc::new(admin())),
+                _ => Ok(admin.clone()),
             },
-            count: server.started_here().and(all.count),
-            age: server.started_here().and(all.age),
-            ..all
+            count: server.started_here().and(Ok(admin.clone())),
+            age: server.started_here().and(Ok(admin.clone())),
+            ..abilities.with_admin(&admin)
         }
     }
 }

@@ -8,5 +8,5 @@ use lock_test_servers::{self as servers, run_on_server};
 use backend::MongoDb;
 
 fn main() -> Verdict {
-    run_on_server(MongoDb { product: &servers::MongoDb, kind: "replica set", environment: &[] })
+    run_on_server(MongoDb { product: &servers::MongoDb::Set, kind: "replica set", environment: &[] })
 }

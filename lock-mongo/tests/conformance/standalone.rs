@@ -6,7 +6,7 @@ use std::env;
 
 use lock_conformance::{Verdict, not_run};
 use lock_test_servers::catalogue::MONGODB;
-use lock_test_servers::{StandaloneMongoDb, run_on_server};
+use lock_test_servers::{self as servers, run_on_server};
 
 use backend::MongoDb;
 
@@ -19,7 +19,7 @@ fn main() -> Verdict {
         return not_run("a standalone mongodb", &why);
     }
     run_on_server(MongoDb {
-        product: &StandaloneMongoDb,
+        product: &servers::MongoDb::Standalone,
         kind: backend::STANDALONE,
         environment: &[(STANDALONE, "1")],
     })

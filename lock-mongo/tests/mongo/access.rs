@@ -7,14 +7,14 @@ use lock_mongo::mongodb::{
     self,
     bson::{Document, doc},
 };
-use lock_test_servers::{MongoDb, StandaloneMongoDb};
+use lock_test_servers::MongoDb;
 
 use crate::server::{LONG, Server, claim, granted, open, run};
 
 /// Starts a server that asks for passwords. Returns it with the URL of a user that has these rights in the database of
 /// locks.
 async fn restricted(privileges: &[&str]) -> (Server, String) {
-    let server = Server::start(&StandaloneMongoDb, &["--auth"]);
+    let server = Server::start(&MongoDb::Standalone, &["--auth"]);
     let root = doc! { "createUser": "root", "pwd": "toor", "roles": ["root"] };
     server.admin(root).await;
     let url = |user: &str| {
@@ -76,7 +76,7 @@ pub(crate) fn a_user_without_index_rights_takes_locks() {
 
 pub(crate) fn a_collection_of_another_version_is_left_alone() {
     run(async {
-        let server = Server::start(&MongoDb, &[]);
+        let server = Server::start(&MongoDb::Set, &[]);
         let database = server.raw().await.database("onelock");
         for (version, said) in [("2", "newer"), ("0", "older")] {
             let index = doc! {
@@ -99,14 +99,14 @@ pub(crate) fn a_collection_of_another_version_is_left_alone() {
 
 pub(crate) fn check_says_what_the_server_is() {
     run(async {
-        let server = Server::start(&MongoDb, &[]);
+        let server = Server::start(&MongoDb::Set, &[]);
         let client = server.client().await;
         assert!(found(&client, "reachable").await.message.contains("MongoDB 6"));
         for subject in ["reachable", "rights", "replica set", "write concern", "schema", "push"] {
             let finding = found(&client, subject).await;
             assert_eq!(finding.level, Level::Good, "{finding:?}");
         }
-        let alone = Server::start(&StandaloneMongoDb, &[]).client().await;
+        let alone = Server::start(&MongoDb::Standalone, &[]).client().await;
         drop(alone);
     });
 }

@@ -8,7 +8,7 @@ use lock_conformance::timing::Answered;
 use lock_core::{ErrorKind, Options};
 use lock_mongo::mongodb::bson::spec::BinarySubtype;
 use lock_mongo::mongodb::bson::{Binary, Bson, DateTime, Document, doc};
-use lock_test_servers::{MongoDb, StandaloneMongoDb};
+use lock_test_servers::MongoDb;
 
 use crate::server::{LONG, Server, busy, claim, document, granted, key, run};
 
@@ -16,7 +16,7 @@ const DAY: i64 = 24 * 3600 * 1000;
 
 pub(crate) fn a_lock_is_a_document_under_its_bytes() {
     run(async {
-        let server = Server::start(&MongoDb, &[]);
+        let server = Server::start(&MongoDb::Set, &[]);
         let client = server.client().await;
         let locks = server.locks().await;
         let names = ["$set", "a.b", "a\0b", "", " a", "A", "a", "ä", "a\u{308}", "$$NOW"];
@@ -49,7 +49,7 @@ pub(crate) fn a_lock_is_a_document_under_its_bytes() {
 
 pub(crate) fn the_index_forgets_a_day_after_the_token() {
     run(async {
-        let server = Server::start(&MongoDb, &[]);
+        let server = Server::start(&MongoDb::Set, &[]);
         let client = server.client().await;
         let locks = server.locks().await;
         let index = locks.list_indexes().await.unwrap();
@@ -87,7 +87,7 @@ pub(crate) fn the_index_forgets_a_day_after_the_token() {
 // Proves: error-kinds
 pub(crate) fn what_no_lock_client_has_written_is_rejected() {
     run(async {
-        let server = Server::start(&MongoDb, &[]);
+        let server = Server::start(&MongoDb::Set, &[]);
         let client = server.client().await;
         let locks = server.locks().await;
         let later = DateTime::from_millis(1 << 45);
@@ -115,7 +115,7 @@ pub(crate) fn what_no_lock_client_has_written_is_rejected() {
 pub(crate) fn a_list_among_many_documents_has_patience_per_request() {
     const PATIENCE: Duration = Duration::from_secs(1);
     run(async {
-        let server = Server::start(&StandaloneMongoDb, &[]);
+        let server = Server::start(&MongoDb::Standalone, &[]);
         let other = |n: u32| {
             let subtype = if n.is_multiple_of(2) { BinarySubtype::Generic } else { BinarySubtype::Uuid };
             doc! { "_id": Binary { subtype, bytes: [[0; 12].as_slice(), &n.to_be_bytes()].concat() } }
@@ -133,7 +133,7 @@ pub(crate) fn a_list_among_many_documents_has_patience_per_request() {
 // Proves: list
 pub(crate) fn a_list_looks_at_no_lock_that_was_released() {
     run(async {
-        let server = Server::start(&StandaloneMongoDb, &[]);
+        let server = Server::start(&MongoDb::Standalone, &[]);
         let client = server.client().await;
         for n in 0..20 {
             let mut claim = claim(&client, &format!("released {n}"), LONG);

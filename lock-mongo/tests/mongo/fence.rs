@@ -4,7 +4,7 @@ use lock_core::FencingToken;
 use lock_mongo::mongodb::bson::{Document, doc};
 use lock_mongo::mongodb::{Client, ClientSession};
 use lock_mongo::{Fence, FenceError};
-use lock_test_servers::{MongoDb, StandaloneMongoDb};
+use lock_test_servers::MongoDb;
 
 use crate::server::{Server, run};
 
@@ -30,7 +30,7 @@ async fn written(client: &Client) -> u64 {
 }
 
 async fn prepared() -> (Server, Client) {
-    let server = Server::start(&MongoDb, &[]);
+    let server = Server::start(&MongoDb::Set, &[]);
     let client = server.raw().await;
     for collection in ["reports", "onelock_fences"] {
         client.database("app").create_collection(collection).await.unwrap();
@@ -77,7 +77,7 @@ pub(crate) fn one_of_two_concurrent_transactions_is_aborted() {
 /// Follows the documentation of `Fence` for standalone servers.
 pub(crate) fn one_document_can_be_its_own_fence() {
     run(async {
-        let server = Server::start(&StandaloneMongoDb, &[]);
+        let server = Server::start(&MongoDb::Standalone, &[]);
         let reports = server.raw().await.database("app").collection::<Document>("reports");
         reports.insert_one(doc! { "_id": "report", "token": 0_i64 }).await.unwrap();
         let write = |by: i64| {

@@ -7,7 +7,7 @@ use lock_conformance::proxy::{Direction, Fault, Proxy};
 use lock_core::driver::{Attempt, Claim, LossReason, Release, Renewal};
 use lock_core::{Client, Effect, ErrorKind, Result};
 use lock_mongo::mongodb::bson::{DateTime, Document, doc};
-use lock_test_servers::{Clock, MongoDb, StandaloneMongoDb};
+use lock_test_servers::{Clock, MongoDb};
 
 use crate::server::{
     LONG, PATIENCE, Server, busy, claim, claim_with, document, granted, held, key, name, open, run,
@@ -43,7 +43,7 @@ pub(crate) async fn hangs<T: std::fmt::Debug>(proxy: &Proxy, call: impl Future<O
 /// A standalone server does not number requests: only the deadline protects.
 pub(crate) fn a_late_attempts_deadline_refuses_it_without_trace() {
     run(async {
-        let server = Server::start(&StandaloneMongoDb, &["--setParameter", "ttlMonitorEnabled=false"]);
+        let server = Server::start(&MongoDb::Standalone, &["--setParameter", "ttlMonitorEnabled=false"]);
         let (proxy, client) = through(&server).await;
         let locks = server.locks().await;
         let mut late = claim_with(&client, "a", LONG, Duration::from_millis(500));
@@ -67,7 +67,7 @@ pub(crate) fn a_late_attempts_deadline_refuses_it_without_trace() {
 /// The clock is set back while the attempt is on its way, so that its deadline lies an hour ahead.
 pub(crate) fn a_late_attempt_is_refused_by_its_number() {
     run(async {
-        let server = Server::start_with(&MongoDb, &[], Clock::Own);
+        let server = Server::start_with(&MongoDb::Set, &[], Clock::Own);
         let (proxy, client) = through(&server).await;
         let locks = server.locks().await;
         // Another client has held the lock before, so that the release finds the document.
@@ -94,7 +94,7 @@ pub(crate) fn a_late_attempt_is_refused_by_its_number() {
 
 pub(crate) fn an_attempt_with_a_stale_estimate_is_resent() {
     run(async {
-        let server = Server::start_with(&MongoDb, &[], Clock::Own);
+        let server = Server::start_with(&MongoDb::Set, &[], Clock::Own);
         let client = server.client().await;
         granted(&mut claim(&client, "a", LONG)).await;
         server.0.step_clock(Step::Forward(Duration::from_secs(3600))).unwrap();
@@ -106,7 +106,7 @@ pub(crate) fn an_attempt_with_a_stale_estimate_is_resent() {
 /// The first document of a name is created by an upsert, and two upserts at the same time collide.
 pub(crate) fn of_many_claims_that_create_a_document_one_wins() {
     run(async {
-        let server = Server::start(&MongoDb, &[]);
+        let server = Server::start(&MongoDb::Set, &[]);
         let mut clients = Vec::new();
         for _ in 0..4 {
             clients.push(server.client().await);
@@ -134,7 +134,7 @@ pub(crate) fn of_many_claims_that_create_a_document_one_wins() {
 /// No other client has taken the lock meanwhile, but one could have taken and released it.
 pub(crate) fn a_lease_that_has_ended_is_not_brought_back() {
     run(async {
-        let server = Server::start(&MongoDb, &[]);
+        let server = Server::start(&MongoDb::Set, &[]);
         let client = server.client().await;
         let mut ended = claim(&client, "a", Duration::from_millis(100));
         granted(&mut ended).await;
@@ -149,7 +149,7 @@ pub(crate) fn a_lease_that_has_ended_is_not_brought_back() {
 
 pub(crate) fn a_busy_look_is_not_in_the_oplog() {
     run(async {
-        let server = Server::start(&MongoDb, &[]);
+        let server = Server::start(&MongoDb::Set, &[]);
         let (ours, theirs) = (server.client().await, server.client().await);
         granted(&mut claim(&theirs, "a", LONG)).await;
         let raw = server.raw().await;
@@ -171,7 +171,7 @@ pub(crate) fn a_busy_look_is_not_in_the_oplog() {
 /// the first one: the document, without the server's time.
 pub(crate) fn an_answer_that_the_server_kept_is_understood() {
     run(async {
-        let server = Server::start(&MongoDb, &[]);
+        let server = Server::start(&MongoDb::Set, &[]);
         let client = server.client().await;
         let twice = || sent_twice(&server);
         let mut claim = claim(&client, "a", LONG);
@@ -201,7 +201,7 @@ pub(crate) async fn sent_twice(server: &Server) {
 
 pub(crate) fn every_write_waits_for_a_majority_and_its_journal() {
     run(async {
-        let server = Server::start(&MongoDb, &[]);
+        let server = Server::start(&MongoDb::Set, &[]);
         let client = server.client().await;
         let database = server.raw().await.database("onelock");
         database.run_command(doc! { "profile": 2 }).await.unwrap();
@@ -227,7 +227,7 @@ pub(crate) fn every_write_waits_for_a_majority_and_its_journal() {
 // Proves: majority-silent
 pub(crate) fn what_a_majority_has_not_acknowledged_is_unknown() {
     run(async {
-        let server = Server::start(&MongoDb, &[]);
+        let server = Server::start(&MongoDb::Set, &[]);
         let client = server.client().await;
         let denied = doc! {
             "failCommands": ["findAndModify"],

@@ -9,7 +9,7 @@ use lock_conformance::proxy::{Direction, Fault, Proxy};
 use lock_core::driver::Renewal;
 use lock_core::{Effect, ErrorKind, Options};
 use lock_mongo::mongodb::bson::{DateTime, doc};
-use lock_test_servers::{MongoDb, StandaloneMongoDb};
+use lock_test_servers::MongoDb;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -21,7 +21,7 @@ use lock_conformance::timing::Returned;
 /// other.
 pub(crate) fn connections_that_died_together_cost_one_patience() {
     run(async {
-        let server = Server::start(&MongoDb, &[]);
+        let server = Server::start(&MongoDb::Set, &[]);
         let proxy = Proxy::start(&format!("127.0.0.1:{}", server.0.port())).await.unwrap();
         let client = open(&server.through(proxy.address())).await;
         // Less than the `mongodb` crate needs to notice by itself; enough to open another link.
@@ -87,7 +87,7 @@ pub(crate) fn a_silent_server_costs_one_patience_and_few_connections() {
 /// An answer that comes when a call has just begun may have been sent before the network died.
 pub(crate) fn an_early_answer_keeps_no_dead_link() {
     run(async {
-        let server = Server::start(&MongoDb, &[]);
+        let server = Server::start(&MongoDb::Set, &[]);
         let proxy = Proxy::start(&format!("127.0.0.1:{}", server.0.port())).await.unwrap();
         let client = open(&server.through(proxy.address())).await;
         let mut holder = claim_with(&client, "held", LONG, Duration::from_secs(3));
@@ -113,7 +113,7 @@ pub(crate) fn a_document_that_others_keep_costs_no_link() {
     const SHORT: Duration = Duration::from_secs(2);
     const ATTEMPTS: i32 = 4;
     run(async {
-        let server = Server::start(&MongoDb, &[]);
+        let server = Server::start(&MongoDb::Set, &[]);
         let options = Options::default().patience(SHORT);
         let client = lock_mongo::connect_with(server.0.url(), options).answered().await;
         let raw = server.raw().await;
@@ -161,7 +161,7 @@ pub(crate) fn a_client_dropped_last_ends_silently() {
         }
         others(panic);
     }));
-    let server = Server::start(&StandaloneMongoDb, &[]);
+    let server = Server::start(&MongoDb::Standalone, &[]);
     for _ in 0..300 {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(2).thread_name(WORKER).enable_all().build().unwrap();

@@ -110,5 +110,5 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // Each test has servers of its own, and some tests have three.
     arguments.test_threads.get_or_insert(3);
-    libtest_mimic::run(&arguments, judged_on(&servers::StandaloneMongoDb, tests())).exit_code()
+    libtest_mimic::run(&arguments, judged_on(&servers::MongoDb::Standalone, tests())).exit_code()
 }

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use lock_conformance::patience;
 use lock_mongo::mongodb::bson::{Document, doc};
-use lock_test_servers::{StandaloneMongoDb, lazy};
+use lock_test_servers::{MongoDb, lazy};
 
 use crate::server::{Answered, LONG, Server, busy, claim, document, granted, open, run};
 
 pub(crate) fn opening_waits_for_the_server_unless_it_is_lazy() {
     run(async {
-        let server = Server::start(&StandaloneMongoDb, &[]);
+        let server = Server::start(&MongoDb::Standalone, &[]);
         let url = format!("{}/?patience=1s", server.0.url());
         let client = lazy::client_of_a_dead_server(&server.0, &url, lock_mongo::connect).await;
         lazy::finds_its_server(&client, &server.0, LONG).await;
@@ -20,7 +20,7 @@ pub(crate) fn opening_waits_for_the_server_unless_it_is_lazy() {
 
 pub(crate) fn the_patience_is_the_urls() {
     run(async {
-        let server = Server::start(&StandaloneMongoDb, &[]);
+        let server = Server::start(&MongoDb::Standalone, &[]);
         let client = lock_mongo::connect(&format!("{}/?patience=700ms", server.0.url())).answered().await;
         server.0.pause().unwrap();
         patience::is_the_urls(&client, Duration::from_millis(700)).await;
@@ -31,7 +31,7 @@ pub(crate) fn the_patience_is_the_urls() {
 // Proves: prefix
 pub(crate) fn a_database_a_collection_and_a_prefix() {
     run(async {
-        let server = Server::start(&StandaloneMongoDb, &[]);
+        let server = Server::start(&MongoDb::Standalone, &[]);
         let url = format!("{}/app", server.0.url());
         let named = open(&format!("{url}?collection=jobs&prefix=nightly%3A")).await;
         granted(&mut claim(&named, "a", LONG)).await;
@@ -52,7 +52,7 @@ pub(crate) fn a_database_a_collection_and_a_prefix() {
 
 pub(crate) fn a_server_without_room_for_a_client_says_so() {
     run(async {
-        let server = Server::start(&StandaloneMongoDb, &["--maxConns", "6"]);
+        let server = Server::start(&MongoDb::Standalone, &["--maxConns", "6"]);
         let address = format!("127.0.0.1:{}", server.0.port());
         let mut others = Vec::new();
         for _ in 0..12 {

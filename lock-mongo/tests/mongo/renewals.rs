@@ -6,12 +6,12 @@ use lock_conformance::assert_in_time;
 use lock_conformance::holders::Holders;
 use lock_core::driver::LossReason;
 use lock_mongo::mongodb::bson::{Bson, DateTime, Document, doc};
-use lock_test_servers::{MongoDb, Product, StandaloneMongoDb};
+use lock_test_servers::{MongoDb, Product};
 
 use crate::server::{LONG, PATIENCE, Server, document, key, run, terms};
 
 pub(crate) fn renewals_in_one_moment_share_requests() {
-    const KINDS: [&dyn Product; 2] = [&MongoDb, &StandaloneMongoDb];
+    const KINDS: [&dyn Product; 2] = [&MongoDb::Set, &MongoDb::Standalone];
     run(async {
         for product in KINDS {
             let server = Server::start(product, &[]);
@@ -34,7 +34,7 @@ pub(crate) fn renewals_in_one_moment_share_requests() {
 
 pub(crate) fn each_batched_renewal_request_has_its_own_answer() {
     run(async {
-        let server = Server::start(&MongoDb, &[]);
+        let server = Server::start(&MongoDb::Set, &[]);
         let holders = Holders::of(&server.client().await, 12, terms(LONG, PATIENCE)).await;
         let lost =
             [(3, LossReason::Revoked), (5, LossReason::Taken), (7, LossReason::Gone), (9, LossReason::Gone)];
@@ -60,7 +60,7 @@ pub(crate) fn each_batched_renewal_request_has_its_own_answer() {
 
 pub(crate) fn an_open_transaction_delays_only_its_own_document() {
     run(async {
-        let server = Server::start(&MongoDb, &[]);
+        let server = Server::start(&MongoDb::Set, &[]);
         let holders = Holders::of(&server.client().await, 40, terms(LONG, PATIENCE)).await;
         let raw = server.raw().await;
         let mut keeper = raw.start_session().await.unwrap();
@@ -79,7 +79,7 @@ pub(crate) fn an_open_transaction_delays_only_its_own_document() {
 
 pub(crate) fn a_batched_request_awaits_a_majority_and_its_journal() {
     run(async {
-        let server = Server::start(&MongoDb, &[]);
+        let server = Server::start(&MongoDb::Set, &[]);
         let holders = Holders::of(&server.client().await, 4, terms(LONG, PATIENCE)).await;
         // The profile of an update has no write concern. The log has it.
         let onelock = server.raw().await.database("onelock");
@@ -97,7 +97,7 @@ pub(crate) fn a_batched_request_awaits_a_majority_and_its_journal() {
 
 pub(crate) fn what_a_majority_has_not_acknowledged_renews_nothing() {
     run(async {
-        let server = Server::start(&MongoDb, &[]);
+        let server = Server::start(&MongoDb::Set, &[]);
         let holders = Holders::of(&server.client().await, 12, terms(LONG, PATIENCE)).await;
         let denied = doc! {
             "failCommands": ["update"],

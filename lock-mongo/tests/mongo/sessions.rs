@@ -12,7 +12,7 @@ use crate::server::{LONG, Server, claim, granted, run, until};
 pub(crate) fn a_long_held_lock_keeps_no_session() {
     const LOCKS: u64 = 20;
     run(async {
-        let server = Server::start(&MongoDb, &[]);
+        let server = Server::start(&MongoDb::Set, &[]);
         let client = server.client().await;
         let raw = server.raw().await;
         let sessions = raw.database("config").collection::<Document>("transactions");

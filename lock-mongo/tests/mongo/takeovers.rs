@@ -7,7 +7,7 @@ use lock_conformance::proxy::Direction;
 use lock_core::driver::{LossReason, Predecessor, Release, Renewal, Revocation, Takeover, When};
 use lock_core::{Client, Effect, ErrorKind, Label, Owner, OwnerBytes, Random};
 use lock_mongo::mongodb::bson::doc;
-use lock_test_servers::{Clock, MongoDb, Product, StandaloneMongoDb};
+use lock_test_servers::{Clock, MongoDb, Product};
 
 use crate::grant::{hangs, sent_twice, through};
 use crate::server::{
@@ -17,7 +17,7 @@ use crate::server::{
 
 pub(crate) fn a_takeover_has_its_own_token_and_lease() {
     run(async {
-        for product in [&MongoDb as &'static dyn Product, &StandaloneMongoDb] {
+        for product in [&MongoDb::Set as &'static dyn Product, &MongoDb::Standalone] {
             let server = Server::start(product, &[]);
             let (client, locks) = (server.client().await, server.locks().await);
             let (mut before, named, first) = held(&client, "a", LONG).await;
@@ -53,7 +53,7 @@ pub(crate) fn a_takeover_has_its_own_token_and_lease() {
 
 pub(crate) fn a_predecessor_without_the_lock_has_no_successor() {
     run(async {
-        let server = Server::start(&MongoDb, &[]);
+        let server = Server::start(&MongoDb::Set, &[]);
         let (client, locks) = (server.client().await, server.locks().await);
         let (mut before, named, _) = held(&client, "a", LONG).await;
         let ended = vec![doc! { "$set": { "expires": { "$subtract": ["$$NOW", 1] } } }];
@@ -88,7 +88,7 @@ async fn changes_nothing(server: &Server, client: &Client, named: &Predecessor, 
 /// A standalone server does not number requests: only the deadline protects. The predecessor still holds the lock.
 pub(crate) fn a_late_one_is_refused_by_its_deadline() {
     run(async {
-        let server = Server::start(&StandaloneMongoDb, &[]);
+        let server = Server::start(&MongoDb::Standalone, &[]);
         let (proxy, client) = through(&server).await;
         let locks = server.locks().await;
         let (mut before, named, first) = held(&client, "a", LONG).await;
@@ -114,7 +114,7 @@ async fn matched(server: &Server) -> i64 {
 /// The clock is set back while the takeover is on its way, so that its deadline lies an hour ahead.
 pub(crate) fn a_late_one_is_refused_by_its_number() {
     run(async {
-        let server = Server::start_with(&MongoDb, &[], Clock::Own);
+        let server = Server::start_with(&MongoDb::Set, &[], Clock::Own);
         let (proxy, client) = through(&server).await;
         let locks = server.locks().await;
         let (_, named, first) = held(&open(server.0.url()).await, "a", LONG).await;
@@ -138,7 +138,7 @@ pub(crate) fn a_late_one_is_refused_by_its_number() {
 
 pub(crate) fn one_refused_for_an_old_estimate_is_sent_again() {
     run(async {
-        let server = Server::start_with(&MongoDb, &[], Clock::Own);
+        let server = Server::start_with(&MongoDb::Set, &[], Clock::Own);
         let client = server.client().await;
         let (_, named, _) = held(&client, "a", LONG).await;
         // Its deadline is in the past, but the refusal tells the server's time. The lease of the predecessor goes on.
@@ -155,7 +155,7 @@ pub(crate) fn one_refused_for_an_old_estimate_is_sent_again() {
 /// the first one.
 pub(crate) fn an_answer_that_the_server_kept_is_understood() {
     run(async {
-        let server = Server::start(&MongoDb, &[]);
+        let server = Server::start(&MongoDb::Set, &[]);
         let client = server.client().await;
         let (_, named, _) = held(&client, "a", LONG).await;
         let mut after = claim(&client, "a", LONG);
@@ -169,7 +169,7 @@ pub(crate) fn an_answer_that_the_server_kept_is_understood() {
 
 pub(crate) fn what_a_majority_has_not_acknowledged_is_unknown() {
     run(async {
-        let server = Server::start(&MongoDb, &[]);
+        let server = Server::start(&MongoDb::Set, &[]);
         let client = server.client().await;
         let (mut before, named, first) = held(&client, "a", LONG).await;
         let denied = doc! {
@@ -190,7 +190,7 @@ pub(crate) fn what_a_majority_has_not_acknowledged_is_unknown() {
 
 pub(crate) fn a_takeover_wakes_no_waiter_but_its_release_does() {
     run(async {
-        let server = Server::start(&MongoDb, &[]);
+        let server = Server::start(&MongoDb::Set, &[]);
         let (ours, theirs) = (server.client().await, server.client().await);
         let locks = server.locks().await;
         let mark = async || document(&locks, "a").await.unwrap().get_datetime("waiting").ok().copied();

@@ -1,7 +1,7 @@
 //! TLS against a real server.
 
 use lock_core::ErrorKind;
-use lock_test_servers::{CertificateFolder, StandaloneMongoDb};
+use lock_test_servers::{CertificateFolder, MongoDb};
 
 use crate::server::{LONG, Server, claim, granted, open, run};
 
@@ -19,7 +19,7 @@ pub(crate) fn the_roots_and_the_clients_certificate_are_the_urls() {
                 args.pop();
                 args[1] = "preferTLS";
             }
-            let server = Server::start(&StandaloneMongoDb, &args);
+            let server = Server::start(&MongoDb::Standalone, &args);
             let url = |parameters: String| format!("{}/?tls=true{parameters}", server.0.url());
             let refused = lock_mongo::connect(&url(String::new())).await.unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::Rejected, "{refused:?}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lock_core::driver::{Claim, Release, Renewal, Revocation, Wakes, When};
 use lock_core::{ErrorKind, Label, Owner, Random};
 use lock_mongo::mongodb::bson::{DateTime, doc};
-use lock_test_servers::{MongoDb, Product, StandaloneMongoDb};
+use lock_test_servers::{MongoDb, Product};
 
 use crate::server::{
     LONG, PATIENCE, Server, busy, claim, claim_with, document, granted, key, name, run, until,
@@ -30,7 +30,7 @@ async fn streams(server: &Server) -> usize {
 
 pub(crate) fn a_release_and_a_revoke_wake_listeners() {
     run(async {
-        let server = Server::start(&MongoDb, &[]);
+        let server = Server::start(&MongoDb::Set, &[]);
         let (ours, theirs) = (server.client().await, server.client().await);
         for label in ["", "a longer one, so that a change is stored in another way"] {
             let lock = format!("a {label}");
@@ -72,7 +72,7 @@ pub(crate) fn a_release_and_a_revoke_wake_listeners() {
 // Proves: flushed-or-killed
 pub(crate) fn a_stream_that_was_killed_is_opened_again() {
     run(async {
-        let server = Server::start(&MongoDb, &[]);
+        let server = Server::start(&MongoDb::Set, &[]);
         let (ours, theirs) = (server.client().await, server.client().await);
         let mut holder = claim(&theirs, "a", LONG);
         let mut waiter = claim(&ours, "a", LONG);
@@ -98,7 +98,7 @@ pub(crate) fn a_stream_that_was_killed_is_opened_again() {
 
 pub(crate) fn without_listeners_there_is_no_stream() {
     run(async {
-        let server = Server::start(&MongoDb, &[]);
+        let server = Server::start(&MongoDb::Set, &[]);
         let client = server.client().await;
         granted(&mut claim(&client, "held", LONG)).await;
         let mut waiter = claim(&client, "held", LONG);
@@ -118,7 +118,7 @@ pub(crate) fn without_listeners_there_is_no_stream() {
 
 pub(crate) fn a_standalone_server_is_looked_at() {
     run(async {
-        let server = Server::start(&StandaloneMongoDb, &[]);
+        let server = Server::start(&MongoDb::Standalone, &[]);
         let client = server.client().await;
         assert_eq!(client.info().wakes, Wakes::Polled);
         assert_eq!(claim(&client, "a", LONG).listen().await.unwrap_err().kind(), ErrorKind::Unsupported);
@@ -128,7 +128,7 @@ pub(crate) fn a_standalone_server_is_looked_at() {
 
 pub(crate) fn a_release_knows_whether_others_wait() {
     run(async {
-        for product in [&MongoDb as &'static dyn Product, &StandaloneMongoDb] {
+        for product in [&MongoDb::Set as &'static dyn Product, &MongoDb::Standalone] {
             let server = Server::start(product, &[]);
             let (ours, theirs) = (server.client().await, server.client().await);
             let (mut holder, mut waiter) = (claim(&theirs, "a", LONG), claim(&ours, "a", LONG));
@@ -176,7 +176,7 @@ async fn listen(waiter: &mut Box<dyn Claim>) {
 
 pub(crate) fn waiters_count_releases_and_the_earliest_attempts_first() {
     run(async {
-        let server = Server::start(&MongoDb, &[]);
+        let server = Server::start(&MongoDb::Set, &[]);
         let (ours, theirs) = (server.client().await, server.client().await);
         let (mut holder, mut waiter) = (claim(&theirs, "a", LONG), claim(&ours, "a", LONG));
         granted(&mut holder).await;
@@ -256,7 +256,7 @@ async fn grow_old(server: &Server) -> DateTime {
 /// Otherwise each waiter of a document on which a transaction is open would keep a connection.
 pub(crate) fn a_mark_waits_for_no_transaction_beyond_its_call() {
     run(async {
-        let server = Server::start(&MongoDb, &[]);
+        let server = Server::start(&MongoDb::Set, &[]);
         let client = server.client().await;
         granted(&mut claim(&client, "a", LONG)).await;
         let raw = server.raw().await;

@@ -1,17 +1,16 @@
 //! Redis and Valkey, as the conformance suite uses them.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_conformance::harness::{Identity, Promise, Rises};
-use lock_conformance::{Missing, Verdict};
+use lock_conformance::harness::{Identity, Promise, Rises, ToldTime};
+use lock_conformance::{Abilities, Facts, Missing, Verdict};
 use lock_core::driver::{Fair, Lease};
 use lock_core::{Client, Options, Result};
 use lock_redis::Layout;
-use lock_test_servers::{
-    self as servers, AdminAbilities, Backend, Product, Server, ServerUrl, run_on_server,
-};
+use lock_test_servers::{self as servers, Backend, Product, Server, ServerUrl, run_on_server};
 
 use crate::admin::Admin;
 
@@ -31,14 +30,15 @@ impl Backend for Redis {
         &servers::Redis
     }
 
-    /// docs/semantics.md has the hour: how far the clock may be set back.
-    fn promised(&self) -> Vec<Promise> {
+    fn facts(&self) -> Facts {
+        // docs/semantics.md has the hour: how far the clock may be set back.
         let rises = Rises::WhileDataIsKept { clock_step: Duration::from_secs(3600) };
         let fair = match self.layout {
             Layout::Fair(_) => Fair::PerProcess,
             _ => Fair::No,
         };
-        vec![Promise { lease: Lease::Lock, fair, rises, identity: Identity::Told }]
+        let promise = Promise { lease: Lease::Lock, fair, rises, identity: Identity::Told };
+        Facts { told_time: Ok(ToldTime), ..Facts::promising([promise]) }
     }
 
     fn locks_at(&self, url: &str) -> String {
@@ -67,9 +67,10 @@ impl Backend for Redis {
         lock_redis::connect_with(&self.locks_at(&url.at(address)), options).await
     }
 
-    fn admin(&self, server: &Server) -> AdminAbilities {
+    fn abilities(&self, server: &Server, abilities: Abilities) -> Abilities {
         let keep_busy =
             Err(Missing::because("the server does one thing at a time: nothing keeps a single key busy"));
-        AdminAbilities { keep_busy, ..AdminAbilities::all(Admin::of(server.url(), self.layout)) }
+        let admin = Arc::new(Admin::of(server.url(), self.layout));
+        Abilities { keep_busy, ..abilities.with_admin(&admin) }
     }
 }

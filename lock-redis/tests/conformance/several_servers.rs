@@ -6,11 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_conformance::harness::{
-    Age, Count, Durable, Forget, Identity, IdleConnection, Interrupt, LockProgram, OneTrip, OwnServer,
-    OwnServers, Processes, Promise, Replays, Residue, Rises, ServerClocks, ThroughProxy, ToldTime,
-};
-use lock_conformance::{Ability, Data, Harness, Missing, Verdict};
+use lock_conformance::harness::{Identity, OwnServer, OwnServers, Promise, Rises, ThroughProxy, ToldTime};
+use lock_conformance::{Abilities, Ability, Data, Facts, Harness, Missing, Verdict};
 use lock_core::driver::{Fair, Lease};
 use lock_core::{Client, Options, Result};
 use lock_test_servers::{Absence, Owned, Persistence, Program, Settings, ThisProgram, catalogue};
@@ -56,8 +53,7 @@ pub(crate) fn run<T: Topology>() -> Verdict {
     };
     match started {
         Ok(servers) => lock_conformance::run(SeveralServers::new(servers)),
-        Err(Absence::NotRun(why)) => lock_conformance::not_run(catalogue::REDIS.name, &why),
-        Err(Absence::Failure(why)) => lock_conformance::failed(catalogue::REDIS.name, &why),
+        Err(absence) => absence.verdict(catalogue::REDIS.name),
     }
 }
 
@@ -113,6 +109,16 @@ impl<T: Topology> SeveralServers<T> {
         let primaries = Arc::new(Primaries::at(&servers.primaries));
         SeveralServers { servers, primaries }
     }
+
+    /// The servers are known by their own addresses, so that no proxy can stand in between. These clients have the list
+    /// of the servers instead.
+    fn proxy(self: &Arc<Self>) -> Ability<dyn ThroughProxy> {
+        T::can_be_listed()?;
+        match self.servers.owned {
+            Some(_) => Ok(self.clone()),
+            None => Err(Missing::because("the servers are another process's")),
+        }
+    }
 }
 
 #[async_trait]
@@ -128,10 +134,14 @@ impl<T: Topology> Harness for SeveralServers<T> {
         self.servers.open(options).await
     }
 
-    /// docs/semantics.md has the hour: how far the clock may be set back.
-    fn promised(&self) -> Vec<Promise> {
+    fn facts(&self) -> Facts {
+        // docs/semantics.md has the hour: how far the clock may be set back.
         let rises = Rises::WhileDataIsKept { clock_step: Duration::from_secs(3600) };
-        vec![Promise { lease: Lease::Lock, fair: Fair::No, rises, identity: T::IDENTITY }]
+        let promise = Promise { lease: Lease::Lock, fair: Fair::No, rises, identity: T::IDENTITY };
+        let durable = Err(Missing::because(
+            "replication is asynchronous: a replica that is promoted may lack the last writes",
+        ));
+        Facts { told_time: Ok(ToldTime), durable, ..Facts::promising([promise]) }
     }
 
     /// One that has ended is enough: the cases count on all of them.
@@ -139,72 +149,17 @@ impl<T: Topology> Harness for SeveralServers<T> {
         self.servers.servers().iter().chain(self.servers.others()).find_map(Owned::ended)
     }
 
-    fn can_forget(self: Arc<Self>) -> Ability<dyn Forget> {
-        Ok(self.primaries.clone())
-    }
-
-    fn can_count(self: Arc<Self>) -> Ability<dyn Count> {
-        Ok(self.primaries.clone())
-    }
-
-    fn can_count_residue(self: Arc<Self>) -> Ability<dyn Residue> {
-        Ok(self.primaries.clone())
-    }
-
-    fn can_age(self: Arc<Self>) -> Ability<dyn Age> {
-        Ok(self.primaries.clone())
-    }
-
-    fn can_interrupt(self: Arc<Self>) -> Ability<dyn Interrupt> {
-        Ok(self.primaries.clone())
-    }
-
-    /// The servers are known by their own addresses, so that no proxy can stand in between. These clients have the list
-    /// of the servers instead.
-    fn can_use_proxy(self: Arc<Self>) -> Ability<dyn ThroughProxy> {
-        T::can_be_listed()?;
-        match self.servers.owned {
-            Some(_) => Ok(self),
-            None => Err(Missing::because("the servers are another process's")),
+    fn abilities(self: Arc<Self>) -> Abilities {
+        let clocks =
+            Err(Missing::because("leases end by a primary's clock, which the suite sets on one server"));
+        Abilities {
+            proxy: self.proxy(),
+            servers: Ok(self.clone()),
+            clocks,
+            processes: ThisProgram::again(vec![(T::VARIABLE, self.servers.urls())]),
+            program: Program::on(self.servers.url.clone()),
+            ..Abilities::none("this harness cannot").with_admin(&self.primaries)
         }
-    }
-
-    fn replays(&self) -> std::result::Result<Replays, Missing> {
-        Ok(Replays)
-    }
-
-    fn grants_in_one_trip(&self) -> std::result::Result<OneTrip, Missing> {
-        Ok(OneTrip)
-    }
-
-    fn tells_its_time(&self) -> std::result::Result<ToldTime, Missing> {
-        Ok(ToldTime)
-    }
-
-    fn keeps_idle_connections(&self) -> std::result::Result<IdleConnection, Missing> {
-        Ok(IdleConnection)
-    }
-
-    fn can_start_servers(self: Arc<Self>) -> Ability<dyn OwnServers> {
-        Ok(self)
-    }
-
-    fn keeps_data(&self) -> std::result::Result<Durable, Missing> {
-        Err(Missing::because(
-            "replication is asynchronous: a replica that is promoted may lack the last writes",
-        ))
-    }
-
-    fn can_set_clocks(self: Arc<Self>) -> Ability<dyn ServerClocks> {
-        Err(Missing::because("leases end by a primary's clock, which the suite sets on one server"))
-    }
-
-    fn can_start_processes(self: Arc<Self>) -> Ability<dyn Processes> {
-        ThisProgram::again(vec![(T::VARIABLE, self.servers.urls())])
-    }
-
-    fn can_run_program(self: Arc<Self>) -> Ability<dyn LockProgram> {
-        Program::on(self.servers.url.clone())
     }
 }
 

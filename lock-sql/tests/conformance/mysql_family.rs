@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_conformance::harness::{
-    Age, Busy, Count, Forget, Identity, IdleConnection, Interrupt, KeepBusy, Promise, Residue, Rises,
+    Age, Busy, Count, Forget, Identity, Interrupt, KeepBusy, Promise, Residue, Rises, ToldTime,
 };
-use lock_conformance::{Counters, Missing, Verdict};
+use lock_conformance::{Abilities, Counters, Facts, Missing, Verdict};
 use lock_core::driver::{Fair, Lease};
 use lock_core::{Client, Name, Options, Result};
 use lock_sql::mysql::MySql;
-use lock_test_servers::{self as servers, AdminAbilities, Backend, Product, Server, run_on_server};
+use lock_test_servers::{self as servers, Backend, Product, Server, run_on_server};
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor, Row};
 
@@ -32,15 +32,18 @@ impl Backend for Tested {
         self.0
     }
 
-    /// A new name takes three round trips and two commits on the disk.
-    fn ttl(&self) -> Duration {
-        Duration::from_millis(600)
-    }
-
-    /// docs/semantics.md has the hour: how far the clock may be set back.
-    fn promised(&self) -> Vec<Promise> {
+    fn facts(&self) -> Facts {
+        // docs/semantics.md has the hour: how far the clock may be set back.
         let rises = Rises::WhileDataIsKept { clock_step: Duration::from_secs(3600) };
-        vec![Promise { lease: Lease::Lock, fair: Fair::No, rises, identity: Identity::NotPromised }]
+        let identity = Identity::NotPromised;
+        let replaced = "another replaces it after 30 s; a unit test covers the age of the clock's estimate";
+        Facts {
+            // A new name takes three round trips and two commits on the disk.
+            ttl: Duration::from_millis(600),
+            idle_connection: Err(Missing::because(replaced)),
+            told_time: Ok(ToldTime),
+            ..Facts::promising([Promise { lease: Lease::Lock, fair: Fair::No, rises, identity }])
+        }
     }
 
     /// Opens a client whose statements are reported to `statements`, which is sqlx' default.
@@ -61,16 +64,13 @@ impl Backend for Tested {
         MySql::from(through.ssl_mode(sqlx::mysql::MySqlSslMode::Disabled)).open(options).await
     }
 
-    fn keeps_idle_connections(&self) -> Result<IdleConnection, Missing> {
-        let why = "another replaces it after 30 s; a unit test covers the age of the clock's estimate";
-        Err(Missing::because(why))
-    }
-
-    fn admin(&self, server: &Server) -> AdminAbilities {
-        let admin = || Admin { url: server.url().to_owned() };
-        let all = AdminAbilities::all(admin());
-        let keep_busy = Ok(Arc::new(admin()) as Arc<dyn KeepBusy>);
-        AdminAbilities { age: server.started_here().and(all.age), keep_busy, ..all }
+    fn abilities(&self, server: &Server, abilities: Abilities) -> Abilities {
+        let admin = Arc::new(Admin { url: server.url().to_owned() });
+        Abilities {
+            age: server.started_here().and(Ok(admin.clone())),
+            keep_busy: Ok(admin.clone()),
+            ..abilities.with_admin(&admin)
+        }
     }
 }
 

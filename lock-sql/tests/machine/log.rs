@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use lock_conformance::assert_in_time;
 use lock_core::driver::{Attempt, Claim, LossReason, Release, Renewal};
 use lock_core::{Client, Effect, ErrorKind};
-use lock_test_servers::{Ended, Program, Wait};
+use lock_test_servers::{ChildProcess, Ended, Program, Wait};
 use tempfile::TempDir;
 
 use super::{LIMIT, Outcome, block_on, claim, hold, hold_for, program, url};

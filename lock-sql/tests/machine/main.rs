@@ -102,11 +102,18 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
     runtime.unwrap().block_on(work)
 }
 
-fn hold(program: &Program, url: &str, name: &str, wait: Wait, script: &str) -> Holder {
+fn hold(program: &Program, url: &str, name: &str, wait: Wait, script: &str) -> Box<Holder> {
     hold_for(Duration::from_secs(1), program, url, name, wait, script)
 }
 
-fn hold_for(ttl: Duration, program: &Program, url: &str, name: &str, wait: Wait, script: &str) -> Holder {
+fn hold_for(
+    ttl: Duration,
+    program: &Program,
+    url: &str,
+    name: &str,
+    wait: Wait,
+    script: &str,
+) -> Box<Holder> {
     let command = servers::Command { on: url, name, ttl, wait, run: &["sh", "-c", script], time_zone: None };
     program.run(&command).unwrap()
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use lock_conformance::assert_in_time;
 use lock_core::driver::{Attempt, Release};
-use lock_test_servers::{self as servers, Wait};
+use lock_test_servers::{self as servers, ChildProcess, Wait};
 use tempfile::TempDir;
 
 use super::{LIMIT, Outcome, block_on, claim, hold, hold_for, program, url};

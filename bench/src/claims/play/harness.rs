@@ -1,11 +1,10 @@
 //! A scheme, or the library, on the server at a URL: for scenes, and for cases of the suite.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_conformance::harness::{Forget, SHORTEST_TTL};
-use lock_conformance::{Ability, Harness};
+use lock_conformance::{Abilities, Facts, Harness};
 use lock_core::{Client, Name, Options, Result};
 use lock_test_servers::RedisAdmin;
 
@@ -50,18 +49,20 @@ impl Harness for Tried {
         }
     }
 
-    /// Databases write to a disk, and the servers of Redlock share the machine.
-    fn ttl(&self) -> Duration {
-        match self.of.backend() {
+    fn facts(&self) -> Facts {
+        // Databases write to a disk, and the servers of Redlock share the machine.
+        let ttl = match self.of.backend() {
             Backend::Redis => SHORTEST_TTL,
             _ => SHORTEST_TTL * 3,
-        }
+        };
+        Facts { ttl, ..Facts::promising([]) }
     }
 
-    fn can_forget(self: Arc<Self>) -> Ability<dyn Forget> {
+    fn abilities(self: Arc<Self>) -> Abilities {
+        let none = Abilities::none("this harness cannot");
         match self.of.backend() {
-            Backend::Redis => Ok(self),
-            _ => Err(self.missing(<dyn Forget>::WHAT)),
+            Backend::Redis => Abilities { forget: Ok(self), ..none },
+            _ => none,
         }
     }
 }

@@ -13,7 +13,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub async fn one_holds_and_the_other_waits(
     one: &mut dyn Contender,
     other: &mut dyn Contender,
-    looker: &mut Foreign,
+    looker: &mut dyn Foreign,
 ) {
     let name = "one-waits";
     one.ask(name).await;
@@ -34,9 +34,9 @@ pub async fn one_holds_and_the_other_waits(
 /// one.
 pub(crate) async fn the_one_between_goes(
     first: &mut dyn Contender,
-    mut second: Foreign,
+    mut second: Box<dyn Foreign>,
     third: &mut dyn Contender,
-    looker: &mut Foreign,
+    looker: &mut dyn Foreign,
 ) {
     let name = "one-between";
     first.ask(name).await;
@@ -53,7 +53,7 @@ pub(crate) async fn the_one_between_goes(
     third.release(name).await;
 }
 
-async fn are_on_the_server(number: u64, looker: &mut Foreign, name: &str) {
+async fn are_on_the_server(number: u64, looker: &mut dyn Foreign, name: &str) {
     let start = Instant::now();
     loop {
         let found = looker.queue(name).await;

@@ -14,7 +14,7 @@ const AWKWARD: &str = "one waits {größe} 100%25";
 pub async fn the_waiter_has_it_next(
     one: &mut dyn Contender,
     other: &mut dyn Contender,
-    looker: &mut Foreign,
+    looker: &mut dyn Foreign,
     soon: Duration,
 ) {
     one.ask(AWKWARD).await;
@@ -36,7 +36,7 @@ pub async fn the_waiter_has_it_next(
 pub(crate) async fn the_waiter_looks_at_the_leases_end(
     holder: &mut dyn Contender,
     waiter: &mut dyn Contender,
-    looker: &mut Foreign,
+    looker: &mut dyn Foreign,
     lease: Duration,
 ) {
     let name = "unheard";
@@ -63,7 +63,10 @@ pub(crate) async fn the_waiter_looks_at_the_leases_end(
 
 /// A client that holds a lock is killed. The other one, which waits, has the lock when the lease has ended, and not
 /// before.
-pub(crate) async fn a_killed_holder_keeps_it_for_its_lease(mut holder: Foreign, waiter: &mut dyn Contender) {
+pub(crate) async fn a_killed_holder_keeps_it_for_its_lease(
+    mut holder: Box<dyn Foreign>,
+    waiter: &mut dyn Contender,
+) {
     /// The lease of a driver. Those of Redisson's are longer by as much as a renewal has added.
     const LEASE: Duration = Duration::from_secs(10);
     let name = "killed";
@@ -82,7 +85,7 @@ pub(crate) async fn a_killed_holder_keeps_it_for_its_lease(mut holder: Foreign, 
 
 /// The lock of a client is taken away, and ours has it. When that client releases, it is told so, and ours still has
 /// the lock.
-pub(crate) async fn a_late_release_releases_nothing(holder: &mut Foreign, ours: &mut Ours) {
+pub(crate) async fn a_late_release_releases_nothing(holder: &mut dyn Foreign, ours: &mut Ours) {
     let name = "late";
     holder.ask(name).await;
     holder.held().await;

@@ -36,10 +36,6 @@ impl<B: Backend> ThroughProxy for Network<B> {
     async fn open_through(&self, addresses: &[SocketAddr], options: Options) -> Result<Client> {
         self.backend.open_through(&self.url, addresses[0], options).await
     }
-
-    fn multiplexes(&self) -> bool {
-        self.backend.multiplexes()
-    }
 }
 
 /// A server that belongs to one case.

@@ -9,9 +9,10 @@ use bson::{Document, doc};
 use super::super::cluster::{self, Cluster};
 use super::super::owned::Owned;
 use super::super::requirement::Absence;
+use super::super::server_url::connect;
 use super::super::settings::Settings;
 use super::wire::{self, is};
-use super::{ELECTION, MongoDb, SET, StandaloneMongoDb, connect, connect_for, initiate};
+use super::{ELECTION, MongoDb, PORT, SET, ask, initiate};
 
 impl MongoDb {
     /// Starts three servers, makes a set of them, and waits until it has a primary.
@@ -20,9 +21,8 @@ impl MongoDb {
     ///
     /// If MongoDB is missing or does not start, or if no primary is elected in time.
     pub fn set(settings: &Settings) -> Result<Cluster, Absence> {
-        let mut settings = settings.clone();
-        settings.args.extend(["--replSet", SET].map(str::to_owned));
-        let members = cluster::start(&StandaloneMongoDb, &cluster::three(&settings, None))?;
+        let settings = settings.clone().and(&["--replSet", SET]);
+        let members = cluster::start(&MongoDb::Standalone, &cluster::three(&settings, None))?;
         let set = Cluster {
             url: format!("mongodb://{}/?replicaSet={SET}", cluster::addresses(&members)),
             members,
@@ -35,7 +35,7 @@ impl MongoDb {
         };
         let begin = || {
             let ports: Vec<u16> = set.members.iter().map(Owned::port).collect();
-            initiate(&mut connect_for(&set.members[0].own_url(), ELECTION)?, &ports)?;
+            initiate(&mut connect(&set.members[0].own_url(), PORT, ELECTION)?, &ports)?;
             set.leader()
         };
         begin().map_err(|e| Absence::Failure(format!("no replica set: {e}")))?;
@@ -54,7 +54,7 @@ impl MongoDb {
         let deadline = Instant::now() + ELECTION;
         loop {
             let primary = set.leader()?;
-            let mut stream = connect_for(&set.members[primary].own_url(), ELECTION)?;
+            let mut stream = connect(&set.members[primary].own_url(), PORT, ELECTION)?;
             match wire::ask(&mut stream, command.clone()) {
                 // Another member was elected meanwhile.
                 Err(e) if is_no_primary(&e) && Instant::now() < deadline => {
@@ -67,7 +67,7 @@ impl MongoDb {
 }
 
 fn hello(member: &Owned) -> io::Result<Document> {
-    wire::ask(&mut connect(&member.own_url())?, doc! { "hello": 1 })
+    ask(&member.own_url(), doc! { "hello": 1 })
 }
 
 /// Returns whether a member refused because it is no longer the primary.

@@ -41,12 +41,12 @@ impl RedisAdmin {
 
     /// Returns the keys that end with one of these.
     pub async fn keys_with(&mut self, endings: &[&str]) -> BTreeSet<Vec<u8>> {
-        self.keys("ends(key, 2)", endings).await
+        self.keys("ends(key)", endings).await
     }
 
     /// Returns the keys that end with none of these.
     pub async fn keys_without(&mut self, endings: &[&str]) -> BTreeSet<Vec<u8>> {
-        self.keys("not ends(key, 2)", endings).await
+        self.keys("not ends(key)", endings).await
     }
 
     /// Returns how many channels have subscribers, without the one on which sentinels meet.
@@ -58,20 +58,12 @@ impl RedisAdmin {
     /// Brings the end of every key nearer by `by`, except for keys that end with one of `kept`. A key without expiry stays
     /// as it is.
     pub async fn age(&mut self, by: Duration, kept: &[&str]) {
-        let script = format!(
-            "{ENDS} local found = redis.call('SCAN', ARGV[1], 'COUNT', '1000') \
-             for _, key in ipairs(found[2]) do \
-             local left = redis.call('PTTL', key) \
-             if left >= 0 and not ends(key, 3) then redis.call('PEXPIRE', key, left - ARGV[2]) end end \
-             return found[1]"
+        let by = by.as_millis();
+        let age = format!(
+            "local left = redis.call('PTTL', key) \
+             if left >= 0 and not ends(key) then redis.call('PEXPIRE', key, left - {by}) end"
         );
-        let (by, mut cursor) = (by.as_millis().to_string(), "0".to_owned());
-        loop {
-            cursor = self.ask(redis::cmd("EVAL").arg(&script).arg(0).arg(&cursor).arg(&by).arg(kept)).await;
-            if cursor == "0" {
-                return;
-            }
-        }
+        self.scan(&age, kept).await;
     }
 
     /// Cuts every other connection, and empties the cache of scripts.
@@ -83,14 +75,19 @@ impl RedisAdmin {
         }
     }
 
+    async fn keys(&mut self, wanted: &str, endings: &[&str]) -> BTreeSet<Vec<u8>> {
+        self.scan(&format!("if {wanted} then wanted[#wanted + 1] = key end"), endings).await
+    }
+
+    /// Runs a script for each `key`, and returns what it has put into `wanted`.
+    ///
     /// The server chooses the keys: a hundred thousand names of others would take a test program seconds to read. It
     /// works in steps, because it answers no client while a script runs.
-    async fn keys(&mut self, wanted: &str, endings: &[&str]) -> BTreeSet<Vec<u8>> {
+    async fn scan(&mut self, each: &str, endings: &[&str]) -> BTreeSet<Vec<u8>> {
         let script = format!(
             "{ENDS} local found = redis.call('SCAN', ARGV[1], 'COUNT', '1000') \
              local wanted = {{}} \
-             for _, key in ipairs(found[2]) do \
-             if {wanted} then wanted[#wanted + 1] = key end end \
+             for _, key in ipairs(found[2]) do {each} end \
              return {{found[1], wanted}}"
         );
         let (mut keys, mut cursor) = (BTreeSet::new(), "0".to_owned());
@@ -110,7 +107,7 @@ impl RedisAdmin {
     }
 }
 
-/// In Lua: whether a key ends with one of the arguments from the number `first` on.
-const ENDS: &str = "local function ends(key, first) \
-     for n = first, #ARGV do if string.sub(key, -#ARGV[n]) == ARGV[n] then return true end end \
+/// In Lua: whether a key ends with one of the arguments behind the cursor.
+const ENDS: &str = "local function ends(key) \
+     for n = 2, #ARGV do if string.sub(key, -#ARGV[n]) == ARGV[n] then return true end end \
      return false end";

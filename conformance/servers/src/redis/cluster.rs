@@ -8,7 +8,7 @@ use super::super::owned::Owned;
 use super::super::port::Port;
 use super::super::requirement::Absence;
 use super::super::settings::Settings;
-use super::{Redis, connect, line};
+use super::{Redis, ask, line};
 
 /// Six members of a cluster that were started here. Dropping it kills them.
 #[derive(Debug)]
@@ -38,14 +38,11 @@ impl RedisCluster {
             .iter()
             .map(|bus| {
                 let bus = bus.number().to_string();
-                let mut settings = settings.clone();
-                let arguments =
+                let member =
                     ["--cluster-enabled", "yes", "--cluster-port", &bus, "--cluster-node-timeout", &timeout];
-                settings.args.extend(arguments.map(str::to_owned));
                 // A replica takes its primary's place whatever it has missed.
                 let replica = ["--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"];
-                settings.args.extend(replica.map(str::to_owned));
-                settings
+                settings.clone().and(&member).and(&replica)
             })
             .collect();
         let started = RedisCluster { members: cluster::start(&Redis, &members)?, _buses: buses };
@@ -160,7 +157,7 @@ impl RedisCluster {
         }
         cluster::all(&self.members, |member| info(member, "cluster_state").as_deref() == Some("ok"))?;
         cluster::all(&self.members[PRIMARIES..], |member| {
-            line(&member.own_url(), "replication", "master_link_status").as_deref() == Some("up")
+            line(&member.own_url(), &["INFO", "replication"], "master_link_status").as_deref() == Some("up")
         })
     }
 
@@ -169,14 +166,11 @@ impl RedisCluster {
     }
 
     fn ask<T: redis::FromRedisValue>(&self, member: usize, command: &[&str]) -> io::Result<T> {
-        let mut connection = connect(&self.members[member].own_url()).map_err(io::Error::other)?;
-        redis::cmd(command[0]).arg(&command[1..]).query(&mut connection).map_err(io::Error::other)
+        ask(&self.members[member].own_url(), command)
     }
 }
 
 /// Returns one line of a member's answer to `CLUSTER INFO`.
 fn info(member: &Owned, name: &str) -> Option<String> {
-    let mut connection = connect(&member.own_url()).ok()?;
-    let info: String = redis::cmd("CLUSTER").arg("INFO").query(&mut connection).ok()?;
-    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::to_owned))
+    line(&member.own_url(), &["CLUSTER", "INFO"], name)
 }

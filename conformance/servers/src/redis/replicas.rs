@@ -27,15 +27,13 @@ impl RedisReplicas {
     /// If Redis is missing or does not start, or if a replica does not follow in time.
     pub fn start(settings: &Settings) -> Result<RedisReplicas, Absence> {
         let password = argument(settings, "--requirepass");
-        let mut settings = settings.clone();
         // Without a delay, a replica is as soon a copy as it can be.
-        settings.args.extend(["--repl-diskless-sync-delay", "0"].map(str::to_owned));
+        let mut settings = settings.clone().and(&["--repl-diskless-sync-delay", "0"]);
         if let Some(password) = &password {
-            settings.args.extend(["--masterauth".to_owned(), password.clone()]);
+            settings = settings.and(&["--masterauth", password]);
         }
         let mut servers = vec![Owned::start(&Redis, &settings)?];
-        settings.args.extend(["--replicaof", "127.0.0.1"].map(str::to_owned));
-        settings.args.push(servers[0].port().to_string());
+        settings = settings.and(&["--replicaof", "127.0.0.1", &servers[0].port().to_string()]);
         for _ in 0..2 {
             servers.push(Owned::start(&Redis, &settings)?);
         }
@@ -46,9 +44,8 @@ impl RedisReplicas {
 
     /// Returns the URL for clients, which names all servers.
     pub fn url(&self) -> String {
-        let hosts: Vec<String> = self.servers.iter().map(Owned::address).collect();
         let login = self.password.as_ref().map(|password| format!(":{password}@")).unwrap_or_default();
-        format!("redis://{login}{}", hosts.join(","))
+        format!("redis://{login}{}", cluster::addresses(&self.servers))
     }
 
     /// Returns the servers. The first one was the primary at the start.
@@ -136,14 +133,12 @@ impl RedisReplicas {
     }
 
     fn ask(&self, server: usize, command: &[&str]) -> io::Result<()> {
-        let url = login(&self.servers[server].own_url(), self.password());
-        let mut connection = super::connect(&url).map_err(io::Error::other)?;
-        redis::cmd(command[0]).arg(&command[1..]).exec(&mut connection).map_err(io::Error::other)
+        super::ask(&login(&self.servers[server].own_url(), self.password()), command)
     }
 
     /// Returns the value of this line of the server's answer to `INFO replication`.
     fn line(&self, server: &Owned, name: &str) -> Option<String> {
-        super::line(&login(&server.own_url(), self.password()), "replication", name)
+        super::line(&login(&server.own_url(), self.password()), &["INFO", "replication"], name)
     }
 }
 

@@ -13,7 +13,7 @@ use super::super::owned::Owned;
 use super::super::product::{Place, Product};
 use super::super::requirement::Absence;
 use super::super::settings::Settings;
-use super::{RedisReplicas, connect, greet, line, login, socket};
+use super::{RedisReplicas, ask, greet, line, login, socket};
 
 /// Three sentinels that were started here. Dropping it kills them.
 #[derive(Debug)]
@@ -48,16 +48,9 @@ impl Product for RedisSentinel {
     }
 
     fn prepare(&self, _: &Executable, place: &Place, settings: &Settings) -> io::Result<()> {
-        let mut lines = format!(
-            "port {}\nbind 127.0.0.1\ndir {}\nunixsocket {}\n",
-            place.port,
-            place.folder.display(),
-            socket(place).display()
-        );
-        for line in &settings.args {
-            lines.push_str(line);
-            lines.push('\n');
-        }
+        let (folder, socket) = (place.folder.display(), socket(place));
+        let (port, socket, further) = (place.port, socket.display(), settings.args.join("\n"));
+        let lines = format!("port {port}\nbind 127.0.0.1\ndir {folder}\nunixsocket {socket}\n{further}\n");
         fs::write(configuration(place), lines)
     }
 
@@ -108,10 +101,10 @@ impl RedisSentinels {
 
     /// Returns the URL for clients, which names all sentinels. `login` is the servers': `user:password@`, or nothing.
     pub fn url(&self, login: &str) -> String {
-        let hosts: Vec<String> = self.sentinels.iter().map(Owned::address).collect();
+        let hosts = cluster::addresses(&self.sentinels);
         let parameter = self.password.as_ref().map(|password| format!("?sentinel_password={password}"));
         let parameter = parameter.unwrap_or_default();
-        format!("redis+sentinel://{login}{}/{}{parameter}", hosts.join(","), Self::SERVICE)
+        format!("redis+sentinel://{login}{hosts}/{}{parameter}", Self::SERVICE)
     }
 
     /// Returns the sentinels.
@@ -127,7 +120,7 @@ impl RedisSentinels {
     pub fn become_ready(&self) -> io::Result<()> {
         cluster::all(&self.sentinels, |sentinel| {
             let url = login(&sentinel.own_url(), self.password.as_deref());
-            line(&url, "sentinel", "master0")
+            line(&url, &["INFO", "sentinel"], "master0")
                 .is_some_and(|line| line.contains("status=ok") && line.contains("slaves=2,sentinels=3"))
         })
     }
@@ -138,11 +131,8 @@ impl RedisSentinels {
     fn hurry(&self) {
         for sentinel in &self.sentinels {
             let url = login(&sentinel.own_url(), self.password.as_deref());
-            let Ok(mut connection) = connect(&url) else { continue };
-            let mut debug = redis::cmd("SENTINEL");
-            debug.arg("DEBUG").arg("INFO-PERIOD").arg(200).arg("ASK-PERIOD").arg(100);
-            debug.arg("PUBLISH-PERIOD").arg(200);
-            let _: redis::RedisResult<()> = debug.exec(&mut connection);
+            let periods = ["INFO-PERIOD", "200", "ASK-PERIOD", "100", "PUBLISH-PERIOD", "200"];
+            let _: io::Result<()> = ask(&url, &[["SENTINEL", "DEBUG"].as_slice(), &periods].concat());
         }
     }
 }

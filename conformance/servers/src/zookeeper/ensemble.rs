@@ -30,7 +30,7 @@ impl ZooKeeper {
 }
 
 fn mode(member: &Owned) -> Option<String> {
-    let answer = ask(&member.address(), "srvr").ok()?;
+    let answer = ask(&member.own_url(), "srvr").ok()?;
     Some(answer.lines().find_map(|line| line.strip_prefix("Mode: "))?.to_owned())
 }
 

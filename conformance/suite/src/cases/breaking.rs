@@ -30,7 +30,7 @@ async fn inspect_shows_the_holder(s: Setting) {
     assert!(holder_of(&lock).await.is_none());
     let asked = Instant::now();
     let guard = s.lock(&a, &name).ttl(s.ttl() * 10).label("worker pid 7").held().await;
-    tokio::time::sleep(ms(20) + s.harness.age_too_short_by()).await;
+    tokio::time::sleep(ms(20) + s.facts.age_too_short_by).await;
     let holder = holder_of(&lock).await.expect("it is held");
     assert_eq!(holder.label.as_deref(), Some("worker pid 7"));
     assert_eq!(holder.token, Some(guard.token()), "{holder:?}");

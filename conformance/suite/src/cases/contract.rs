@@ -50,7 +50,7 @@ async fn info_is_consistent(s: Setting) {
     assert!(s.info.min_ttl < s.info.max_ttl);
     assert!(s.info.min_ttl >= ms(3), "a lease of less than its own margin could never be held");
     assert!(!s.info.backend.is_empty() && !s.info.clock.is_empty() && !s.info.data_loss.is_empty());
-    let promised = s.harness.promised();
+    let promised = &s.facts.promised;
     let keeps = promised.is_empty() || promised.iter().any(|promise| promise.is_kept_by(&s.info));
     assert!(keeps, "the documents promise {promised:?}, and the server says {:?}", s.info);
     let assumed = match &s.info.fencing {

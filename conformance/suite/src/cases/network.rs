@@ -61,8 +61,8 @@ async fn warm_client(s: &Setting, net: &dyn ThroughProxy, proxy: &Proxy) -> Clie
 }
 
 /// Makes the proxy lose the next answer.
-pub(super) fn lose_an_answer(net: &dyn ThroughProxy, proxy: &Proxy) {
-    match net.multiplexes() {
+pub(super) fn lose_an_answer(s: &Setting, proxy: &Proxy) {
+    match s.facts.multiplexes {
         true => proxy.hold_open_ones(Direction::ToClient),
         false => proxy.swallow(Direction::ToClient, 1),
     }
@@ -78,7 +78,7 @@ async fn an_attempt_whose_answer_is_lost_is_undone(s: Setting, net: Arc<dyn Thro
     let (lock, seen) = (long(&client, &name).built(), long(&direct, &name).built());
     // A name that was used before is granted by the first answer.
     released(s.hold_by(&direct, &name).await).await;
-    lose_an_answer(&*net, &proxy);
+    lose_an_answer(&s, &proxy);
     let asked = Instant::now();
     let attempt = tokio::spawn(async move { lock.try_acquire().await.map(|guard| guard.is_some()) });
     until("the server granted it", patience(&s), || async { holder_of(&seen).await.is_some() }).await;
@@ -116,7 +116,7 @@ async fn a_release_whose_answer_is_lost_is_one(s: Setting, net: Arc<dyn ThroughP
     let (name, proxy) = (s.name(), net.proxy().await);
     let client = warm_client(&s, &*net, &proxy).await;
     let guard = long(&client, &name).held().await;
-    lose_an_answer(&*net, &proxy);
+    lose_an_answer(&s, &proxy);
     let asked = Instant::now();
     let release = tokio::spawn(guard.release());
     let successor = long(&s.client().await, &name).built();
@@ -139,7 +139,7 @@ async fn what_arrives_twice_counts_once(s: Setting, net: Arc<dyn ThroughProxy>, 
         let guard = match doubled.acquire().await {
             // The client that just released it had it after the release: the holder is a late second copy of an attempt,
             // which these protocols exclude. The proxy can't tell the answer to one copy from that to another request.
-            Err(e) if e.kind() == ErrorKind::Timeout && net.multiplexes() && last.is_some() => {
+            Err(e) if e.kind() == ErrorKind::Timeout && s.facts.multiplexes && last.is_some() => {
                 void("the second copy of an attempt came after its release")
             }
             granted => std::future::ready(granted).answered().await,
@@ -152,7 +152,7 @@ async fn what_arrives_twice_counts_once(s: Setting, net: Arc<dyn ThroughProxy>, 
         let before = proxy.count(Fault::Doubled);
         // Where a chunk is not one request, the second copy may come first. Then the first one finds nothing.
         let ending = guard.release().await;
-        if !net.multiplexes() {
+        if !s.facts.multiplexes {
             assert_eq!(ending, Ending::Released);
         }
         let next = granted_within("one release frees it", ms(1000), next).await;

@@ -127,7 +127,7 @@ async fn a_server_without_time_refuses_before_it_takes(s: Setting) {
     let length = Duration::from_secs(3600).min(s.info.max_ttl);
     let period = Period::every(length).expect("an hour, or a ttl of some seconds");
     let lock = s.lock(&client, &name).built().once_per(period);
-    if s.harness.tells_its_time().is_ok() {
+    if s.facts.told_time.is_ok() {
         let guard = taken(&lock.expect("its documents say that it can")).await;
         assert_eq!(guard.release().await, Ending::Released);
         return;

@@ -101,7 +101,7 @@ async fn all_or_none(s: Setting) {
 /// A server of which this was promised is asked in any case, so that one that no longer does is not silently left out.
 fn says_which_it_is(s: &Setting) -> bool {
     let is_promised = |promise: &Promise| promise.identity == Identity::Told;
-    s.info.identity.is_some() || s.harness.promised().iter().any(is_promised)
+    s.info.identity.is_some() || s.facts.promised.iter().any(is_promised)
 }
 
 async fn one_lock_through_two_clients_is_refused(s: Setting) {

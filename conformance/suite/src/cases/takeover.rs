@@ -172,7 +172,7 @@ async fn a_hand_over_whose_answer_is_lost_is_settled(s: Setting, net: Arc<dyn Th
     let (name, proxy) = (s.name(), net.proxy().await);
     let Pair { client, guard, waiter } = Pair::behind(&s, &*net, &proxy, &name).await;
     let token = guard.token();
-    lose_an_answer(&*net, &proxy);
+    lose_an_answer(&s, &proxy);
     // The release is repeated, and can't tell whether the first request was in time.
     let releasing = tokio::spawn(guard.release());
     let next = granted_within("the next task has it", bounds::EVENTUALLY, waiter).await;

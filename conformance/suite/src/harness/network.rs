@@ -19,13 +19,6 @@ pub trait ThroughProxy: fmt::Debug + Send + Sync {
     /// Opens a client as [`Harness::open`](super::Harness::open) does, but through the proxy that listens at these
     /// `addresses`, one for each server.
     async fn open_through(&self, addresses: &[SocketAddr], options: Options) -> Result<Client>;
-
-    /// Returns whether a connection carries several requests at a time, and frames of its own besides them. Then a
-    /// chunk of bytes is not one answer, and the only way to lose an answer is to lose everything in that direction of
-    /// the connection.
-    fn multiplexes(&self) -> bool {
-        false
-    }
 }
 
 impl<'a> dyn ThroughProxy + 'a {

@@ -42,14 +42,14 @@ pub trait OwnServer: fmt::Debug + Send + Sync {
         Duration::ZERO
     }
 
-    /// Returns how clients reach this server through a proxy. A harness that
-    /// [can use a proxy](super::Harness::can_use_proxy) can do so with its own servers, too.
+    /// Returns how clients reach this server through a proxy. A harness that has
+    /// [a proxy](super::Abilities::proxy) can do so with its own servers, too.
     fn through_proxy(&self) -> Option<&dyn ThroughProxy> {
         None
     }
 
     /// Returns the URL at which the program `lock` finds this server. A harness that
-    /// [can run the program](super::Harness::can_run_program) can do so on its own servers, too.
+    /// [runs the program](super::Abilities::program) can do so on its own servers, too.
     fn url(&self) -> Option<String> {
         None
     }

@@ -255,8 +255,8 @@ fn child(order: &Order, harness: &impl Harness, all: All, nth: usize) -> ! {
     if nth.is_multiple_of(10) {
         let asked = calls.done("a client of its own", || calls.own.block_on(ask(order, harness)));
         let is_as_promised = match &asked {
-            Ok(guard) => guard.is_none() && harness.opens_in_forks(),
-            Err(error) => !harness.opens_in_forks() && error.kind() == ErrorKind::Unsupported,
+            Ok(guard) => guard.is_none() && harness.facts().opens_in_forks,
+            Err(error) => !harness.facts().opens_in_forks && error.kind() == ErrorKind::Unsupported,
         };
         if !is_as_promised {
             println!("child {nth}, with a client of its own: {:?}", asked.map(|guard| guard.is_some()));

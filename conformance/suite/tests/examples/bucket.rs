@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use lock_conformance::harness::{Forget, forget_in};
-use lock_conformance::{Ability, Harness};
+use lock_conformance::{Abilities, Harness};
 use lock_core::driver::{Fencing, Info, Lease};
 use lock_core::toolkit::{Call, Connect, Opening, Prefix, Read, RegisterDriver, Registers, Replaced, Stored};
 use lock_core::{Client, Name, Options, Result};
@@ -138,8 +138,8 @@ impl Harness for BucketHarness {
         connect_to(self.0.clone(), options).await
     }
 
-    fn can_forget(self: Arc<Self>) -> Ability<dyn Forget> {
-        Ok(self)
+    fn abilities(self: Arc<Self>) -> Abilities {
+        Abilities { forget: Ok(self), ..Abilities::none("this harness cannot") }
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use lock_conformance::harness::Forget;
-use lock_conformance::{Ability, Harness};
+use lock_conformance::{Abilities, Harness};
 use lock_core::driver::{
     Attempt, Busy, Claim, Context, Driver, Fencing, Finding, Grant, Info, Inspection, Lease, Level, Release,
     Renewal, Request, Revocation, Revoked, Wakes, Watched,
@@ -258,8 +258,8 @@ impl Harness for ToyHarness {
         connect_to(self.0.clone(), Prefix::default(), options).await
     }
 
-    fn can_forget(self: Arc<Self>) -> Ability<dyn Forget> {
-        Ok(self)
+    fn abilities(self: Arc<Self>) -> Abilities {
+        Abilities { forget: Ok(self), ..Abilities::none("this harness cannot") }
     }
 }
 

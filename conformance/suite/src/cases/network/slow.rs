@@ -14,7 +14,7 @@ use crate::timing::{Answered, Returned, released, still_held, until, void};
 
 /// Twice as many requests where a lease is written by a client that looks first, and may have to read what it has written.
 fn pace(s: &Setting) -> u32 {
-    let looks_first = s.info.lease == Lease::Lock && s.harness.grants_in_one_trip().is_err();
+    let looks_first = s.info.lease == Lease::Lock && s.facts.one_trip.is_err();
     if looks_first { 2 } else { 1 }
 }
 
