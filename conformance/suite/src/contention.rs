@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use lock_core::{Client, Error, ErrorKind, FencingToken, Guard, Lock};
 use tokio::task::{JoinHandle, JoinSet};
 
+use crate::setting::Contend;
 use crate::timing::{Returned, assert_in_time, until, void};
 
 /// The length of most turns of a holder. Every `SELDOM`th turn lasts for `LONG_TURN`, so that a failover may fall into
@@ -53,13 +54,13 @@ impl Contenders {
 
     /// Lets this client acquire and release the name repeatedly from now on.
     pub fn take_turns(&mut self, client: &Client, name: &str) {
-        let lock = client.lock(name).ttl(self.ttl).wait(self.wait).build().expect("fine terms");
+        let lock = client.lock(name).ttl(self.ttl).wait(self.wait).built();
         self.tasks.spawn(take_turns(lock, self.held.clone(), self.stop.clone()));
     }
 
     /// Lets this client try all the time to get what the guard holds. It must not get it while the guard is held.
     pub fn contest(&mut self, client: &Client, guard: &Arc<Guard>) {
-        let lock = client.lock(guard.name().as_str()).ttl(self.ttl).build().expect("fine terms");
+        let lock = client.lock(guard.name().as_str()).ttl(self.ttl).built();
         let refused = Arc::default();
         self.refused.push(Arc::clone(&refused));
         self.tasks.spawn(contest(lock, guard.clone(), refused, self.stop.clone()));
@@ -224,7 +225,7 @@ impl KeptLocks {
         let mut contested = 0;
         // The locks that were granted last have most of their time left.
         for guard in kept.iter().rev() {
-            let lock = other.lock(guard.name().as_str()).build().expect("fine terms");
+            let lock = other.lock(guard.name().as_str()).built();
             let asked = Instant::now();
             while guard.is_held() {
                 if is_refused(&lock, guard).await {
@@ -247,8 +248,8 @@ async fn take(client: Client, names: String, kept: Arc<Mutex<VecDeque<Guard>>>, 
     let mut number = 0;
     while !stop.load(Ordering::SeqCst) {
         number += 1;
-        let lock = client.lock(format!("{names} {number}")).ttl(KEPT_TTL).fixed_lease().build();
-        match lock.expect("fine terms").try_acquire().await {
+        let lock = client.lock(format!("{names} {number}")).ttl(KEPT_TTL).fixed_lease().built();
+        match lock.try_acquire().await {
             Ok(Some(guard)) => locked(&kept).push_back(guard),
             Ok(None) => panic!("no other client wants {names} {number}"),
             Err(error) => is_passing(&error),

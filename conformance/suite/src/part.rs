@@ -46,17 +46,7 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    const ALL: [(&'static str, Part); 5] = [
-        ("late", Part::Late),
-        ("waits", Part::Waits),
-        ("forks", Part::Forks),
-        ("forks-inside", Part::ForksInside),
-        ("forks-busy", Part::ForksBusy),
-    ];
-
-    fn as_str(self) -> &'static str {
-        Part::ALL.into_iter().find(|(_, part)| *part == self).map_or("", |(name, _)| name)
-    }
+    const ALL: [Part; 5] = [Part::Late, Part::Waits, Part::Forks, Part::ForksInside, Part::ForksBusy];
 
     /// Returns the number of the last child of a process that forks. Child 0 only drops what it has; the others, in turn,
     /// make every call before.
@@ -73,7 +63,7 @@ impl Part {
 impl Order {
     /// Starts the process, on the server of this harness.
     pub(crate) fn start(&self, processes: &dyn Processes) -> PartProcess {
-        let order = format!("{} {} {}", self.part.as_str(), self.ttl.as_millis(), self.name);
+        let order = format!("{:?} {} {}", self.part, self.ttl.as_millis(), self.name);
         PartProcess(Some(processes.start((ORDER, order)).expect("this program starts once more")))
     }
 
@@ -82,7 +72,7 @@ impl Order {
         let order = env::var(ORDER).ok()?;
         let mut words = order.splitn(3, ' ');
         let (part, ttl, name) = (words.next()?, words.next()?, words.next()?);
-        let (_, part) = Part::ALL.into_iter().find(|(name, _)| *name == part)?;
+        let part = Part::ALL.into_iter().find(|known| format!("{known:?}") == part)?;
         Some(Order { part, name: name.to_owned(), ttl: Duration::from_millis(ttl.parse().ok()?) })
     }
 

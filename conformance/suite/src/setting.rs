@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use crate::bounds;
 use crate::claims::{self, Terms};
 use crate::environment::FULL;
-use crate::harness::{Abilities, Facts, Harness, OwnServer};
+use crate::harness::{Abilities, Facts, Harness, OwnServer, ThroughProxy};
 use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, within};
 
 /// The setting of one case.
@@ -189,9 +189,14 @@ pub(crate) trait Contend {
     fn built(self) -> Lock;
     /// Acquires the lock.
     async fn held(self) -> Guard;
+    /// Acquires the lock within this time.
+    async fn held_within(self, what: &str, limit: Duration) -> Guard;
     /// Starts a task that waits for the lock.
     fn waits(self) -> Waiter;
 }
+
+/// The network between a case's clients and the server, which the case disturbs.
+pub(crate) type Net = Arc<dyn ThroughProxy>;
 
 /// A task that waits for a lock.
 pub(crate) type Waiter = JoinHandle<Result<Guard>>;
@@ -203,6 +208,11 @@ impl Contend for LockBuilder {
 
     async fn held(self) -> Guard {
         self.built().acquire().answered().await
+    }
+
+    async fn held_within(self, what: &str, limit: Duration) -> Guard {
+        let lock = self.built();
+        within(what, limit, lock.acquire()).answered().await
     }
 
     fn waits(self) -> Waiter {

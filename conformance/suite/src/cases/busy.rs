@@ -74,8 +74,12 @@ impl Scene {
         let (end, patience) = (Instant::now() + ttl, bounds::patience(ttl));
         while Instant::now() < end {
             others.iter().for_each(still_held);
-            let lock = self.client.lock(s.name().as_str()).ttl(ttl).built();
-            let guard = within("another lock, which is free", patience, lock.acquire()).answered().await;
+            let guard = self
+                .client
+                .lock(s.name().as_str())
+                .ttl(ttl)
+                .held_within("another lock, which is free", patience)
+                .await;
             let asked = Instant::now();
             released(guard).await;
             assert_in_time!(asked.elapsed() <= patience, "released after {:?}", asked.elapsed());

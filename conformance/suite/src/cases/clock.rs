@@ -10,9 +10,9 @@ use lock_core::{Client, Clock, Effect, Ending, ErrorKind, Fence, Guard, LossReas
 
 use crate::bounds;
 use crate::case::{Case, case};
-use crate::harness::{IdleConnection, OwnServer, ServerClocks, Step, ThroughProxy};
+use crate::harness::{IdleConnection, OwnServer, ServerClocks, Step};
 use crate::proxy::{Direction, Proxy};
-use crate::setting::{Contend, Setting, granted_within, holder_of, ms, opened, stays_unheld};
+use crate::setting::{Contend, Net, Setting, granted_within, holder_of, ms, opened, stays_unheld};
 use crate::suspendable::Suspendable;
 use crate::timing::{Answered, assert_in_time, released, still_held, until, within};
 
@@ -195,11 +195,7 @@ async fn through(s: &Setting, server: &dyn OwnServer, clock: Clock, patience: Du
     (proxy, client)
 }
 
-async fn a_clock_set_during_an_attempt_costs_nothing(
-    s: Setting,
-    clocks: Arc<dyn ServerClocks>,
-    _: Arc<dyn ThroughProxy>,
-) {
+async fn a_clock_set_during_an_attempt_costs_nothing(s: Setting, clocks: Arc<dyn ServerClocks>, _: Net) {
     let mut server = clocks.start().await;
     let (proxy, client) = through(&s, &*server, Clock::system(), Duration::from_secs(3)).await;
     for step in [Step::Forward(HOUR), Step::Back(HOUR)] {
@@ -221,11 +217,7 @@ async fn a_clock_set_during_an_attempt_costs_nothing(
 }
 
 /// An attempt's deadline is in the server's time. If that is set back, the deadline comes later.
-async fn a_clock_set_back_admits_late_attempts_one_ttl(
-    s: Setting,
-    clocks: Arc<dyn ServerClocks>,
-    _: Arc<dyn ThroughProxy>,
-) {
+async fn a_clock_set_back_admits_late_attempts_one_ttl(s: Setting, clocks: Arc<dyn ServerClocks>, _: Net) {
     let (name, patience) = (s.name(), s.ttl() / 2);
     let mut server = clocks.start().await;
     let (proxy, client) = through(&s, &*server, Clock::system(), patience).await;
@@ -251,7 +243,7 @@ async fn a_clock_set_back_admits_late_attempts_one_ttl(
 async fn a_slower_clock_admits_no_late_attempt_when_idle(
     s: Setting,
     clocks: Arc<dyn ServerClocks>,
-    _: Arc<dyn ThroughProxy>,
+    _: Net,
     _: IdleConnection,
 ) {
     let (name, patience, machine) = (s.name(), s.ttl() / 2, Suspendable::default());

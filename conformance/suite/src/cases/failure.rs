@@ -9,10 +9,10 @@ use lock_core::{Ending, ErrorKind, Guard, Lock, Options, Result};
 use super::fencing::outlives_the_data;
 use crate::bounds;
 use crate::case::{Case, case};
-use crate::harness::{Data, Durable, Interrupt, OwnServers, ThroughProxy};
+use crate::harness::{Data, Durable, Interrupt, OwnServers};
 use crate::proxy::Proxy;
-use crate::setting::{Contend, Setting, granted_within, lost_in_time, ms, opened, renewed};
-use crate::timing::{Answered, Returned, assert_in_time, comes_true, released, still_held, void, within};
+use crate::setting::{Contend, Net, Setting, granted_within, lost_in_time, ms, opened, renewed};
+use crate::timing::{Returned, assert_in_time, comes_true, released, still_held, void, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(
@@ -79,8 +79,7 @@ async fn a_silent_server_is_an_error_in_time(s: Setting, servers: Arc<dyn OwnSer
     server.resume();
     // Whatever those attempts do now is undone.
     for name in [&name, lock.name()] {
-        let lock = s.lock(&other, name).built();
-        released(within("nothing was left behind", ms(1000), lock.acquire()).answered().await).await;
+        released(s.lock(&other, name).held_within("nothing was left behind", ms(1000)).await).await;
     }
 }
 
@@ -130,11 +129,7 @@ async fn a_server_that_stalls_a_moment_costs_no_lock(s: Setting, servers: Arc<dy
     released(held).await;
 }
 
-async fn cut_connections_and_flushed_caches_are_not_noticed(
-    s: Setting,
-    admin: Arc<dyn Interrupt>,
-    net: Arc<dyn ThroughProxy>,
-) {
+async fn cut_connections_and_flushed_caches_are_not_noticed(s: Setting, admin: Arc<dyn Interrupt>, net: Net) {
     let (name, proxy) = (s.name(), net.proxy().await);
     let client = net.client(&proxy, Options::default()).await;
     let lock = client.lock(name.as_str()).ttl(Duration::from_secs(3)).built();

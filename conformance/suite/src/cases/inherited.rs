@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::case::{Case, case};
-use crate::harness::{Processes, ThroughProxy};
+use crate::harness::Processes;
 use crate::part::{Order, Part, PartProcess};
 use crate::runtime::on_a_thread;
-use crate::setting::{Contend, Setting, ms};
+use crate::setting::{Contend, Net, Setting, ms};
 use crate::timing::{Returned, assert_in_time, released};
 
 pub(crate) const CASES: &[Case] = &[
@@ -36,7 +36,7 @@ fn sockets_here() -> BTreeSet<String> {
     links.map(|link| link.display().to_string()).filter(|link| link.starts_with("socket:")).collect()
 }
 
-async fn a_program_that_is_started_has_no_connection(s: Setting, _: Arc<dyn ThroughProxy>) {
+async fn a_program_that_is_started_has_no_connection(s: Setting, _: Net) {
     // The process that started this test may have left it some sockets.
     let (before, here) = (sockets_of_a_child().await, sockets_here());
     let (name, waited) = (s.name(), s.name());

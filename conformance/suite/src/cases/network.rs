@@ -3,7 +3,6 @@
 mod held_up;
 mod slow;
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lock_core::driver::{Lease, Wakes};
@@ -13,7 +12,7 @@ use crate::bounds;
 use crate::case::{Case, case};
 use crate::harness::{OneTrip, Replays, ThroughProxy};
 use crate::proxy::{Direction, Fault, Proxy};
-use crate::setting::{Contend, Setting, granted_within, holder_of, ms, waits};
+use crate::setting::{Contend, Net, Setting, granted_within, holder_of, ms, waits};
 use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, void, within};
 
 use held_up::{
@@ -72,7 +71,7 @@ fn long(client: &Client, name: &Name) -> LockBuilder {
     client.lock(name.as_str()).ttl(LONG)
 }
 
-async fn an_attempt_whose_answer_is_lost_is_undone(s: Setting, net: Arc<dyn ThroughProxy>, _: OneTrip) {
+async fn an_attempt_whose_answer_is_lost_is_undone(s: Setting, net: Net, _: OneTrip) {
     let (name, proxy, direct) = (s.name(), net.proxy().await, s.client().await);
     let client = warm_client(&s, &*net, &proxy).await;
     let (lock, seen) = (long(&client, &name).built(), long(&direct, &name).built());
@@ -91,7 +90,7 @@ async fn an_attempt_whose_answer_is_lost_is_undone(s: Setting, net: Arc<dyn Thro
     released(other).await;
 }
 
-async fn a_renewal_without_an_answer_is_repeated_in_time(s: Setting, net: Arc<dyn ThroughProxy>) {
+async fn a_renewal_without_an_answer_is_repeated_in_time(s: Setting, net: Net) {
     let (proxy, guard, ttl) = held_through(&s, &*net).await;
     guard.renew(ttl).answered().await;
     for _ in 0..2 {
@@ -112,15 +111,14 @@ pub(super) async fn held_through(s: &Setting, net: &dyn ThroughProxy) -> (Proxy,
     (proxy, guard, ttl)
 }
 
-async fn a_release_whose_answer_is_lost_is_one(s: Setting, net: Arc<dyn ThroughProxy>) {
+async fn a_release_whose_answer_is_lost_is_one(s: Setting, net: Net) {
     let (name, proxy) = (s.name(), net.proxy().await);
     let client = warm_client(&s, &*net, &proxy).await;
     let guard = long(&client, &name).held().await;
     lose_an_answer(&s, &proxy);
     let asked = Instant::now();
     let release = tokio::spawn(guard.release());
-    let successor = long(&s.client().await, &name).built();
-    let next = within("it is free", patience(&s), successor.acquire()).answered().await;
+    let next = long(&s.client().await, &name).held_within("it is free", patience(&s)).await;
     // The repeated release can't tell whether the first one was in time. Either answer is correct.
     within("the release is repeated", bounds::EVENTUALLY, release).await.returned();
     assert!(asked.elapsed() >= patience(&s), "{:?}", asked.elapsed());
@@ -128,7 +126,7 @@ async fn a_release_whose_answer_is_lost_is_one(s: Setting, net: Arc<dyn ThroughP
 }
 
 /// A client whose requests all arrive twice hands the lock to a client whose requests don't, again and again.
-async fn what_arrives_twice_counts_once(s: Setting, net: Arc<dyn ThroughProxy>, _: Replays) {
+async fn what_arrives_twice_counts_once(s: Setting, net: Net, _: Replays) {
     let (name, proxy, ttl) = (s.name(), net.proxy().await, Duration::from_secs(3));
     proxy.double();
     let (doubled, direct) = (net.client(&proxy, Options::default()).await, s.client().await);

@@ -11,9 +11,8 @@ use tokio::task::JoinSet;
 use super::network::held_through;
 use crate::bounds;
 use crate::case::{Case, case};
-use crate::harness::ThroughProxy;
 use crate::proxy::{Cut, Direction, Fault, Proxy};
-use crate::setting::{Contend, Setting, granted_within, lost_in_time, ms, renewed, waiters_of};
+use crate::setting::{Contend, Net, Setting, granted_within, lost_in_time, ms, renewed, waiters_of};
 use crate::timing::{
     Answered, Returned, assert_in_time, comes_true, released, still_held, until, void, within,
 };
@@ -39,36 +38,28 @@ pub(crate) const CASES: &[Case] = &[
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// The directions in which nothing gets through any more, without an error.
-#[derive(Clone, Copy, Debug)]
-enum Dead {
-    Both,
-    Only(Direction),
-}
-
-impl Dead {
-    fn happens(self, proxy: &Proxy) {
-        match self {
-            Dead::Both => proxy.hold_all(),
-            Dead::Only(direction) => proxy.hold(direction),
-        }
+/// Lets nothing get through any more, without an error: in this direction, or in both.
+fn dies(proxy: &Proxy, direction: Option<Direction>) {
+    match direction {
+        None => proxy.hold_all(),
+        Some(direction) => proxy.hold(direction),
     }
 }
 
 /// Runs the case for each failure, side by side, each with its own proxy.
 async fn with_each<F: Future<Output = ()> + Send + 'static>(
     s: &Setting,
-    net: &Arc<dyn ThroughProxy>,
-    case: fn(Setting, Arc<dyn ThroughProxy>, Dead) -> F,
+    net: &Net,
+    case: fn(Setting, Net, Option<Direction>) -> F,
 ) {
     let mut cases = JoinSet::new();
-    for dead in [Dead::Both, Dead::Only(Direction::ToServer), Dead::Only(Direction::ToClient)] {
+    for dead in [None, Some(Direction::ToServer), Some(Direction::ToClient)] {
         cases.spawn(case(s.clone(), net.clone(), dead));
     }
     cases.join_all().await;
 }
 
-async fn loss_is_told_in_time_with_a_dead_network(s: Setting, net: Arc<dyn ThroughProxy>) {
+async fn loss_is_told_in_time_with_a_dead_network(s: Setting, net: Net) {
     with_each(&s, &net, |s, net, dead| async move {
         let (name, proxy) = (s.name(), net.proxy().await);
         // A request may take far longer than the lease lasts. The loss must not wait for it.
@@ -84,7 +75,7 @@ async fn loss_is_told_in_time_with_a_dead_network(s: Setting, net: Arc<dyn Throu
         // An answer that is under way may still arrive, and would move the end.
         renewed(&guard, s.ttl()).await;
         let (asked, left) = (Instant::now(), guard.valid_for());
-        dead.happens(&proxy);
+        dies(&proxy, dead);
         let cause = lost_in_time(&guard, &s.info, s.ttl()).await;
         assert_eq!(cause, LossReason::Expired, "{dead:?}");
         assert!(asked.elapsed() >= left, "{dead:?}: given up after {:?} of {left:?}", asked.elapsed());
@@ -96,7 +87,7 @@ async fn loss_is_told_in_time_with_a_dead_network(s: Setting, net: Arc<dyn Throu
     .await;
 }
 
-async fn no_call_outlives_its_time_with_a_dead_network(s: Setting, net: Arc<dyn ThroughProxy>) {
+async fn no_call_outlives_its_time_with_a_dead_network(s: Setting, net: Net) {
     with_each(&s, &net, |s, net, dead| async move {
         let patience = ms(150);
         let (name, proxy) = (s.name(), net.proxy().await);
@@ -105,7 +96,7 @@ async fn no_call_outlives_its_time_with_a_dead_network(s: Setting, net: Arc<dyn 
         let lock = s.lock(&client, &s.name()).wait(ms(200)).built();
         let ttl = s.ttl() * 2;
         let guard = s.lock(&client, &name).ttl(ttl).held().await;
-        dead.happens(&proxy);
+        dies(&proxy, dead);
         let died = Instant::now();
         if s.info.lease == Lease::Session {
             tokio::time::sleep(ttl / 8).await;
@@ -145,7 +136,7 @@ async fn ends<T>(what: &str, time: Duration, call: impl Future<Output = T>) -> T
     out
 }
 
-async fn a_half_open_connection_costs_no_lock(s: Setting, net: Arc<dyn ThroughProxy>) {
+async fn a_half_open_connection_costs_no_lock(s: Setting, net: Net) {
     let (proxy, guard, ttl) = held_through(&s, &*net).await;
     for _ in 0..2 {
         proxy.cut(Cut::HalfOpen);
@@ -154,7 +145,7 @@ async fn a_half_open_connection_costs_no_lock(s: Setting, net: Arc<dyn ThroughPr
     s.freed(guard).await;
 }
 
-async fn an_outage_shorter_than_the_lease_costs_no_lock(s: Setting, net: Arc<dyn ThroughProxy>) {
+async fn an_outage_shorter_than_the_lease_costs_no_lock(s: Setting, net: Net) {
     let (proxy, guard, ttl) = held_through(&s, &*net).await;
     for _ in 0..2 {
         proxy.refuse();
@@ -171,7 +162,7 @@ async fn an_outage_shorter_than_the_lease_costs_no_lock(s: Setting, net: Arc<dyn
     s.freed(guard).await;
 }
 
-async fn a_waiter_whose_connections_died_in_silence_looks_again(s: Setting, net: Arc<dyn ThroughProxy>) {
+async fn a_waiter_whose_connections_died_in_silence_looks_again(s: Setting, net: Net) {
     let (name, proxy) = (s.name(), net.proxy().await);
     let client = net.client(&proxy, Options::default()).await;
     let guard = s.hold(&name).await;
@@ -183,7 +174,7 @@ async fn a_waiter_whose_connections_died_in_silence_looks_again(s: Setting, net:
     released(granted_within("the waiter has it", s.ttl() * 2 + ms(1000), waiter).await).await;
 }
 
-async fn a_waiter_without_its_place_is_woken_in_another(s: Setting, net: Arc<dyn ThroughProxy>) {
+async fn a_waiter_without_its_place_is_woken_in_another(s: Setting, net: Net) {
     let mut waits = JoinSet::new();
     for _ in 0..4 {
         waits.spawn(waits_in_two_places(s.clone(), net.clone()));
@@ -192,7 +183,7 @@ async fn a_waiter_without_its_place_is_woken_in_another(s: Setting, net: Arc<dyn
 }
 
 /// The waiter listens once, and must be woken in every place that it has after that.
-async fn waits_in_two_places(s: Setting, net: Arc<dyn ThroughProxy>) {
+async fn waits_in_two_places(s: Setting, net: Net) {
     let (name, proxy) = (s.name(), net.proxy().await);
     let lock = s.lock_elsewhere(&name).await.ttl(s.long()).built();
     let guard = lock.acquire().answered().await;
@@ -210,7 +201,7 @@ async fn waits_in_two_places(s: Setting, net: Arc<dyn ThroughProxy>) {
     released(granted_within("the hand-over", ms(1000), waiter).await).await;
 }
 
-async fn dead_waiters_in_front_cost_one_timeout_however_many(s: Setting, net: Arc<dyn ThroughProxy>) {
+async fn dead_waiters_in_front_cost_one_timeout_however_many(s: Setting, net: Net) {
     let mut waits = JoinSet::new();
     for dead in [1, 10, 100] {
         waits.spawn(waits_behind(s.clone(), net.clone(), dead));
@@ -219,7 +210,7 @@ async fn dead_waiters_in_front_cost_one_timeout_however_many(s: Setting, net: Ar
 }
 
 /// Each dead waiter has a session of its own. The sessions end side by side, and not one after the other.
-async fn waits_behind(s: Setting, net: Arc<dyn ThroughProxy>, dead: usize) {
+async fn waits_behind(s: Setting, net: Net, dead: usize) {
     let (name, proxy) = (s.name(), net.proxy().await);
     let lock = s.lock_elsewhere(&name).await.ttl(s.ttl() * 10).built();
     let guard = lock.acquire().answered().await;
@@ -243,7 +234,7 @@ async fn waits_behind(s: Setting, net: Arc<dyn ThroughProxy>, dead: usize) {
 }
 
 /// Runs two clients that take turns while their connections are cut all the time.
-async fn connections_cut_at_any_moment_leave_nothing(s: Setting, net: Arc<dyn ThroughProxy>) {
+async fn connections_cut_at_any_moment_leave_nothing(s: Setting, net: Net) {
     let (name, proxy) = (s.name(), Arc::new(net.proxy().await));
     let entries = Arc::new(AtomicU64::new(0));
     let mut tasks = JoinSet::new();

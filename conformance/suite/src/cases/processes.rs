@@ -13,7 +13,7 @@ use crate::harness::{ChildProcess, Command, Ended, Finished, LockProgram, Proces
 use crate::part::{Order, Part, PartProcess};
 use crate::runtime::on_a_thread;
 use crate::setting::{Contend, Setting, granted_within, holder_of, ms};
-use crate::timing::{Answered, assert_in_time, released, too_late, within};
+use crate::timing::{Answered, assert_in_time, released, too_late};
 
 use counting::{a_storm_of_killed_processes_damages_nothing, processes_hand_the_lock_over};
 
@@ -164,8 +164,8 @@ async fn a_stopped_holder_loses_the_lock_and_says_so(s: Setting, program: Arc<dy
     let name = s.name();
     let holder = started(start(&*program, &name, Wait::No, "echo held; exec sleep 60")).await;
     holder.pause().expect("it was running");
-    let lock = s.lock_elsewhere(&name).await.ttl(LONG).built();
-    let guard = within("the lease ends", TTL * 3 + ms(1000), lock.acquire()).answered().await;
+    let guard =
+        s.lock_elsewhere(&name).await.ttl(LONG).held_within("the lease ends", TTL * 3 + ms(1000)).await;
     holder.resume().expect("it was stopped");
     let Finished { ended, stderr, .. } = finished(holder).await;
     assert_eq!(ended, Ended::Status(74), "{stderr}");
@@ -201,9 +201,8 @@ async fn a_holder_stopped_beyond_its_lease_is_told_first(s: Setting, processes: 
         resource.accept(token).expect("the first");
         stop(&mut part).await;
         let since = Instant::now();
-        let lock = s.lock_elsewhere(&name).await.ttl(LONG).built();
         let limit = bounds::after_a_death(&s.info, TTL);
-        let guard = within("the lease ends", limit, lock.acquire()).answered().await;
+        let guard = s.lock_elsewhere(&name).await.ttl(LONG).held_within("the lease ends", limit).await;
         assert!(guard.token() > token);
         resource.accept(guard.token()).expect("the second");
         tokio::time::sleep(stopped.saturating_sub(since.elapsed())).await;

@@ -27,11 +27,7 @@ pub(crate) const CASES: &[Case] = &[
     case!(a_lock_lost_during_the_wait_is_retaken, "several-lost-meanwhile", [B25, B11]),
 ];
 
-fn multi<'a>(s: &Setting, client: &Client, names: impl IntoIterator<Item = &'a Name>) -> MultiLock {
-    multi_for(s.ttl(), client, names)
-}
-
-fn multi_for<'a>(ttl: Duration, client: &Client, names: impl IntoIterator<Item = &'a Name>) -> MultiLock {
+fn multi<'a>(ttl: Duration, client: &Client, names: impl IntoIterator<Item = &'a Name>) -> MultiLock {
     let locks = names.into_iter().map(|name| client.lock(name.as_str()).ttl(ttl).built());
     MultiLock::new(locks).expect("different locks")
 }
@@ -45,7 +41,7 @@ fn in_order(s: &Setting) -> [Name; 2] {
 
 /// Starts a task that waits for all of these.
 fn waiting(s: &Setting, client: &Client, names: [&Name; 2]) -> JoinHandle<Result<MultiGuard>> {
-    let several = multi(s, client, names);
+    let several = multi(s.ttl(), client, names);
     tokio::spawn(async move { several.acquire().await })
 }
 
@@ -83,7 +79,7 @@ async fn all_are_held_and_all_are_released(s: Setting) {
 
 async fn all_or_none(s: Setting) {
     let (names, client) = ([s.name(), s.name(), s.name()], s.client().await);
-    let several = multi_for(s.long(), &client, &names);
+    let several = multi(s.long(), &client, &names);
     for taken in &names {
         let guard = s.hold_long(taken).await;
         assert!(several.try_acquire().answered().await.is_none());
@@ -127,7 +123,7 @@ async fn a_wait_for_all_ends_and_leaves_none(s: Setting) {
     let mut sorted = names.to_vec();
     sorted.sort();
     let last = s.hold_long(&sorted[2]).await;
-    let several = multi_for(s.long(), &client, &names).wait(ms(300));
+    let several = multi(s.long(), &client, &names).wait(ms(300));
     let began = Instant::now();
     let outcome = within("its wait is over", bounds::EVENTUALLY, several.acquire()).await;
     let error = outcome.expect_err("the last one is taken");
@@ -163,7 +159,7 @@ async fn opposite_orders_do_not_block_each_other(s: Setting) {
             for turn in 0..TURNS {
                 let step = 1 + (task + turn) % 4;
                 let mine = [0, 1, 2].map(|n| (task + turn + n * step) % 5);
-                let several = multi_for(s.long(), &client, mine.map(|n| &names[n]));
+                let several = multi(s.long(), &client, mine.map(|n| &names[n]));
                 let guard = several.acquire().await.expect("it waits without end");
                 for n in mine {
                     assert_eq!(inside[n].fetch_add(1, Ordering::SeqCst), 0, "two are inside");
@@ -183,7 +179,7 @@ async fn opposite_orders_do_not_block_each_other(s: Setting) {
 
 async fn the_loss_of_one_is_the_loss_of_all(s: Setting, admin: Arc<dyn Forget>) {
     let (names, client) = ([s.name(), s.name(), s.name()], s.client().await);
-    let guard = multi(&s, &client, &names).acquire().await.expect("the lock is free");
+    let guard = multi(s.ttl(), &client, &names).acquire().await.expect("the lock is free");
     admin.forget(&names[1]).await;
     let (name, cause) = within("told", bounds::EVENTUALLY, guard.lost()).await;
     // Where locks belong to a session, the session may have ended with all of them.
@@ -202,7 +198,7 @@ async fn the_loss_of_one_is_the_loss_of_all(s: Setting, admin: Arc<dyn Forget>) 
 
 async fn run_drops_its_work_when_one_lock_goes(s: Setting, admin: Arc<dyn Forget>) {
     let (names, client, endless) = ([s.name(), s.name()], s.client().await, Endless::default());
-    let (several, work) = (multi(&s, &client, &names), endless.work());
+    let (several, work) = (multi(s.ttl(), &client, &names), endless.work());
     let running = tokio::spawn(async move { several.run(async move |_| work.await).await });
     endless.is_lost_with(&names[1], &*admin, running).await;
     all_are_free(&s, &names).await;

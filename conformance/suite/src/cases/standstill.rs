@@ -1,7 +1,7 @@
 //! A client whose own runtime stands still, while its callers go on elsewhere.
 
-use lock_core::{Client, Ending, ErrorKind, Guard, LossReason, Options};
-use tokio::runtime::{Builder, Runtime};
+use lock_core::{Ending, ErrorKind, LossReason, Options};
+use tokio::runtime::Builder;
 
 use crate::bounds;
 use crate::case::{Case, case};
@@ -12,21 +12,15 @@ use crate::timing::{until, within};
 pub(crate) const CASES: &[Case] =
     &[case!(calls_end_while_the_clients_runtime_stands_still, "runtime-stands-still", [B11, B20])];
 
-/// A client that holds a lock, and its runtime, which no thread drives.
-struct StandsStill {
-    home: Runtime,
-    client: Client,
-    guard: Guard,
-}
-
 async fn calls_end_while_the_clients_runtime_stands_still(s: Setting) {
     let (held, free, setting) = (s.name(), s.name(), s.clone());
     let name = held.clone();
-    let StandsStill { home, client, guard } = on_a_thread(move || {
+    // No thread drives this runtime when the client holds its lock.
+    let (home, client, guard) = on_a_thread(move || {
         let home = Builder::new_current_thread().enable_all().build().expect("a runtime");
         let client = home.block_on(setting.client_with(Options::default().patience(ms(500))));
         let guard = home.block_on(setting.hold_by(&client, &name));
-        StandsStill { home, client, guard }
+        (home, client, guard)
     })
     .await;
     let lock = s.lock(&client, &free).wait(ms(300)).built();

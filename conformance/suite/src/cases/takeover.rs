@@ -1,7 +1,6 @@
 //! A lock goes from one owner to the next one of the same client in one request. Where the server can, it is nothing but
 //! a release and an attempt.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lock_core::driver::{Claim, Grant, Predecessor, Queueing, Release, Renewal, Wakes, When};
@@ -13,9 +12,9 @@ use super::network::{lose_an_answer, patience};
 use crate::bounds;
 use crate::case::{Case, case};
 use crate::claims::{self, Terms, busy, granted, succeeded};
-use crate::harness::{OneTrip, ThroughProxy};
+use crate::harness::OneTrip;
 use crate::proxy::{Direction, Proxy};
-use crate::setting::{Contend, Setting, Waiter, granted_within, holder_of, ms, stays_unheld, waits};
+use crate::setting::{Contend, Net, Setting, Waiter, granted_within, holder_of, ms, stays_unheld, waits};
 use crate::timing::{Answered, Returned, released, still_held, until, within};
 
 pub(crate) const CASES: &[Case] = &[
@@ -148,29 +147,21 @@ async fn tasks_of_one_client_hand_it_over(s: Setting) {
     count(&s, 2, 6, s.size("cycles of each of 12 tasks", 10, 100)).await;
 }
 
-/// A client whose one task holds the lock, and whose other task waits for it.
-struct Pair {
-    client: Client,
-    guard: Guard,
-    waiter: Waiter,
+/// Returns a client whose one task holds the lock, the guard of that task, and its other task, which waits for the lock.
+async fn pair(s: &Setting, net: &Net, proxy: &Proxy, name: &Name) -> (Client, Guard, Waiter) {
+    let client = net.client(proxy, Options::default().patience(patience(s))).await;
+    let lock = s.lock(&client, name).ttl(s.long()).built();
+    // What happens at first use is over after this.
+    released(lock.acquire().answered().await).await;
+    let guard = lock.acquire().answered().await;
+    let waiter = waits(lock);
+    tokio::task::yield_now().await;
+    (client, guard, waiter)
 }
 
-impl Pair {
-    async fn behind(s: &Setting, net: &dyn ThroughProxy, proxy: &Proxy, name: &Name) -> Pair {
-        let client = net.client(proxy, Options::default().patience(patience(s))).await;
-        let lock = client.lock(name.as_str()).ttl(s.long()).built();
-        // What happens at first use is over after this.
-        released(lock.acquire().answered().await).await;
-        let guard = lock.acquire().answered().await;
-        let waiter = waits(lock);
-        tokio::task::yield_now().await;
-        Pair { client, guard, waiter }
-    }
-}
-
-async fn a_hand_over_whose_answer_is_lost_is_settled(s: Setting, net: Arc<dyn ThroughProxy>, _: OneTrip) {
+async fn a_hand_over_whose_answer_is_lost_is_settled(s: Setting, net: Net, _: OneTrip) {
     let (name, proxy) = (s.name(), net.proxy().await);
-    let Pair { client, guard, waiter } = Pair::behind(&s, &*net, &proxy, &name).await;
+    let (client, guard, waiter) = pair(&s, &net, &proxy, &name).await;
     let token = guard.token();
     lose_an_answer(&s, &proxy);
     // The release is repeated, and can't tell whether the first request was in time.
@@ -184,11 +175,11 @@ async fn a_hand_over_whose_answer_is_lost_is_settled(s: Setting, net: Arc<dyn Th
     assert!(s.is_free(&name).await);
 }
 
-async fn a_hand_over_that_arrives_late_takes_nothing(s: Setting, net: Arc<dyn ThroughProxy>, _: OneTrip) {
+async fn a_hand_over_that_arrives_late_takes_nothing(s: Setting, net: Net, _: OneTrip) {
     let direct = s.client().await;
     for late in [ms(0), patience(&s) * 2] {
         let (name, proxy) = (s.name(), net.proxy().await);
-        let Pair { client, guard, waiter } = Pair::behind(&s, &*net, &proxy, &name).await;
+        let (client, guard, waiter) = pair(&s, &net, &proxy, &name).await;
         let held = proxy.held(Direction::ToServer);
         proxy.hold_open_ones(Direction::ToServer);
         let releasing = tokio::spawn(guard.release());

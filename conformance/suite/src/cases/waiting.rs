@@ -1,6 +1,5 @@
 //! Waiters are served, told in time, and cost little.
 
-use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -9,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use lock_core::driver::{Attempt, Claim, Fair, Lease, Queueing, Release, Takeovers, Wakes};
 use lock_core::{Client, ErrorKind, Guard};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::bounds;
@@ -70,9 +69,8 @@ async fn a_waiter_has_it_after_its_holder_died(s: Setting) {
     let dead = s.lock(&client, &name).fixed_lease().held().await;
     let token = dead.token();
     std::mem::forget(dead);
-    let lock = s.lock_elsewhere(&name).await.built();
     let bound = bounds::after_a_death(&s.info, s.ttl());
-    let guard = within("the lease ends", bound, lock.acquire()).answered().await;
+    let guard = s.lock_elsewhere(&name).await.held_within("the lease ends", bound).await;
     assert!(guard.token() > token);
 }
 
@@ -133,11 +131,11 @@ async fn no_wake_up_is_lost_over_many_hand_overs(s: Setting) {
 async fn waiters_of_one_process_come_in_their_order(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
     let guard = s.hold_by(&client, &name).await;
-    let (order, mut came) = mpsc::unbounded_channel();
+    let turns = Arc::new(Mutex::new(Vec::new()));
     let mut tasks = JoinSet::new();
     for n in 0..20 {
         let lock = client.lock(name.as_str()).ttl(s.ttl() * 20).built();
-        let order = order.clone();
+        let turns = turns.clone();
         let (asking, asked) = oneshot::channel();
         tasks.spawn(async move {
             let (mut acquire, mut asking) = (pin!(lock.acquire()), Some(asking));
@@ -147,19 +145,18 @@ async fn waiters_of_one_process_come_in_their_order(s: Setting) {
                 polled
             });
             let guard = guard.answered().await;
-            order.send(n).expect("the receiver is alive");
+            turns.lock().expect(NO_PANIC).push(n);
             guard.release().await;
         });
         // The order that is asserted is the order of asking.
         asked.await.expect("it asks");
     }
-    drop((guard, order));
-    let mut seen = Vec::new();
-    while let Some(n) = came.recv().await {
-        seen.push(n);
-    }
-    assert_eq!(seen, (0..20).collect::<Vec<_>>());
+    drop(guard);
+    tasks.join_all().await;
+    assert_eq!(*turns.lock().expect(NO_PANIC), (0..20).collect::<Vec<_>>());
 }
+
+const NO_PANIC: &str = "no code panics while it holds this mutex";
 
 async fn a_thousand_waiters_cost_four_requests_a_hand_over(s: Setting, admin: Arc<dyn Count>) {
     const TASKS: u64 = 1000;
@@ -255,7 +252,7 @@ async fn clients_come_in_the_order_in_which_they_asked(s: Setting) {
         let lock = client.lock(name.as_str()).ttl(s.ttl() * (10 + n % 2 * 10)).built();
         waiting.spawn(async move {
             let guard = lock.acquire().answered().await;
-            turns.lock().expect("no code panics while it holds this mutex").push(n);
+            turns.lock().expect(NO_PANIC).push(n);
             released(guard).await;
         });
         let is_queued = || async { waiters_of(&seen).await > n as usize };
@@ -263,7 +260,7 @@ async fn clients_come_in_the_order_in_which_they_asked(s: Setting) {
     }
     released(held).await;
     waiting.join_all().await;
-    assert_eq!(*turns.lock().expect("no code panics while it holds this mutex"), (0..8).collect::<Vec<_>>());
+    assert_eq!(*turns.lock().expect(NO_PANIC), (0..8).collect::<Vec<_>>());
 }
 
 /// Two clients with eight tasks each: neither gets more than twice what the other gets.
@@ -293,11 +290,11 @@ async fn two_processes_share_a_name_evenly(s: Setting) {
     let enough = || std::future::ready(all.load(Ordering::Relaxed) >= 100);
     until("a hundred turns", Duration::from_secs(40), enough).await;
     stop.store(true, Ordering::Relaxed);
-    let mut turns = HashMap::new();
+    let mut turns = [0; 2];
     for (process, n) in tasks.join_all().await {
-        *turns.entry(process).or_insert(0) += n;
+        turns[process] += n;
     }
-    let (a, b) = (turns[&0], turns[&1]);
+    let [a, b] = turns;
     // On a busy machine a process may be delayed by other work.
     assert_in_time!((a.max(b) <= 2 * a.min(b)), "{a} turns against {b}");
 }

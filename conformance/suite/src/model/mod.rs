@@ -10,7 +10,6 @@ mod plan;
 mod side;
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::time::{Duration, Instant};
 
 use lock_core::driver::{Fair, Info, Lease, Revoked, Wakes};
@@ -31,21 +30,6 @@ const SHRINKING: Duration = Duration::from_secs(8);
 /// The longest time that the news of a loss may take where it comes with a session's heartbeats.
 const LOSS: Duration = Duration::from_secs(1);
 
-/// Steps at whose end the two servers disagree.
-#[derive(Debug)]
-pub(crate) struct Disagreement {
-    seed: u64,
-    steps: Vec<Step>,
-    what: String,
-}
-
-impl fmt::Display for Disagreement {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "seed {}: {}, at the last of these steps:", self.seed, self.what)?;
-        self.steps.iter().try_for_each(|step| writeln!(f, "  {step:?}"))
-    }
-}
-
 /// The events of plays that came to their end. A comparison shows nothing about what never happened.
 pub(crate) type Happened = BTreeSet<&'static str>;
 
@@ -57,16 +41,16 @@ enum Play {
     Void,
 }
 
-/// Plays the plan of this seed on both servers.
-pub(crate) async fn compare(s: &Setting, seed: u64, steps: usize) -> Result<Happened, Box<Disagreement>> {
+/// Plays the plan of this seed on both servers. `Err` says on what they disagree, and at which step.
+pub(crate) async fn compare(s: &Setting, seed: u64, steps: usize) -> Result<Happened, String> {
     let steps = plan::plan(seed, steps, [s.ttl(), (s.ttl() * 100).min(s.info.max_ttl)]);
-    let disagreement = |steps, what| Box::new(Disagreement { seed, steps, what });
     for _ in 0..PLAYS {
         match play(s, &steps).await {
             Play::Agreed(happened) => return Ok(happened),
             Play::Disagreed(at, what) => {
                 let (steps, what) = shrink(s, steps[..=at].to_vec(), what).await;
-                return Err(disagreement(steps, what));
+                let steps: String = steps.iter().map(|step| format!("  {step:?}\n")).collect();
+                return Err(format!("seed {seed}: {what}, at the last of these steps:\n{steps}"));
             }
             Play::Void => {}
         }

@@ -180,18 +180,13 @@ impl Calls {
         Calls { own: Builder::new_current_thread().enable_all().build().expect("a runtime"), now }
     }
 
-    fn begins(&self, call: &'static str) {
-        *self.now.lock().unwrap_or_else(PoisonError::into_inner) = call;
-    }
-
     /// Makes a call, which must fail in this way.
     fn refused<T>(&self, call: &'static str, how: ErrorKind, future: impl Future<Output = Result<T>>) {
-        self.begins(call);
-        self.says_no(call, how, self.own.block_on(future));
+        self.fails(call, how, || self.own.block_on(future));
     }
 
-    fn says_no<T>(&self, call: &'static str, how: ErrorKind, outcome: Result<T>) {
-        let said = outcome.err().map(|error| (error.kind(), error.to_string()));
+    fn fails<T>(&self, call: &'static str, how: ErrorKind, work: impl FnOnce() -> Result<T>) {
+        let said = self.done(call, work).err().map(|error| (error.kind(), error.to_string()));
         let is_right = said
             .as_ref()
             .is_some_and(|(kind, said)| *kind == how && (said.contains("fork") || said.contains("lost")));
@@ -202,7 +197,7 @@ impl Calls {
     }
 
     fn done<T>(&self, call: &'static str, work: impl FnOnce() -> T) -> T {
-        self.begins(call);
+        *self.now.lock().unwrap_or_else(PoisonError::into_inner) = call;
         work()
     }
 }
@@ -212,7 +207,7 @@ fn child(order: &Order, harness: &impl Harness, all: All, nth: usize) -> ! {
     let calls = Calls::begin();
     let held = calls.done("is_held", || guard.is_held() || !guard.valid_for().is_zero() || entered.is_held());
     assert!(!held, "a fork holds nothing");
-    calls.says_no("check of a guard", LOST, calls.done("check of a guard", || guard.check()));
+    calls.fails("check of a guard", LOST, || guard.check());
     calls.done("Debug", || format!("{client:?} {guard:?} {lock:?} {owner:?} {:?}", client.info()));
     let built = calls.done("build", || client.lock(order.name.as_str()).ttl(order.ttl).built());
     calls.refused("protect", LOST, guard.protect(async {}));
@@ -234,8 +229,8 @@ fn child(order: &Order, harness: &impl Harness, all: All, nth: usize) -> ! {
     assert_eq!(told, (LossReason::RuntimeEnded, LossReason::RuntimeEnded));
     let left = calls.done("shutdown", || calls.own.block_on(client.shutdown(LIMIT)));
     assert!(left >= 2, "{left}: what it holds is its parent's");
-    calls.says_no("blocking_acquire", REFUSED, calls.done("blocking_acquire", || lock.blocking_acquire()));
-    calls.says_no("blocking_inspect", REFUSED, calls.done("blocking_inspect", || lock.blocking_inspect()));
+    calls.fails("blocking_acquire", REFUSED, || lock.blocking_acquire());
+    calls.fails("blocking_inspect", REFUSED, || lock.blocking_inspect());
     for call in pending {
         match nth % 2 {
             0 => calls.refused("a pending acquire", REFUSED, call),

@@ -21,6 +21,13 @@ async fn echo() -> String {
     address.to_string()
 }
 
+/// Connects, and gets an answer.
+async fn connected(proxy: &Proxy) -> TcpStream {
+    let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
+    assert_eq!(ask(&mut stream, "one").await.as_deref(), Some("one"));
+    stream
+}
+
 async fn ask(stream: &mut TcpStream, text: &str) -> Option<String> {
     stream.write_all(text.as_bytes()).await.ok()?;
     hear(stream).await
@@ -54,14 +61,12 @@ async fn happens(proxy: &Proxy, fault: Fault, times: u64) {
 #[tokio::test]
 async fn what_is_held_arrives_later_or_is_lost() {
     let proxy = Proxy::start(&echo().await).await.unwrap();
-    let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
-    assert_eq!(ask(&mut stream, "one").await.as_deref(), Some("one"));
+    let mut stream = connected(&proxy).await;
     for direction in Direction::BOTH {
         proxy.hold_open_ones(direction);
         ask_in_vain(&mut stream, "two").await;
         happens(&proxy, Fault::Held(direction), 1).await;
-        let mut other = TcpStream::connect(proxy.address()).await.unwrap();
-        assert_eq!(ask(&mut other, "new").await.as_deref(), Some("new"));
+        drop(connected(&proxy).await);
         assert_eq!(proxy.count(Fault::Late(direction)), 0);
         proxy.deliver_late(direction).await;
         assert_eq!(proxy.count(Fault::Late(direction)), 1);
@@ -75,16 +80,8 @@ async fn what_is_held_arrives_later_or_is_lost() {
         ask_in_vain(&mut stream, "four").await;
         happens(&proxy, Fault::Swallowed(direction), 1).await;
         assert_eq!(ask(&mut stream, "five").await.as_deref(), Some("five"));
-        assert_eq!(
-            [
-                Fault::Held(direction),
-                Fault::Late(direction),
-                Fault::Lost(direction),
-                Fault::Swallowed(direction)
-            ]
-            .map(|f| proxy.count(f)),
-            [2, 1, 1, 1]
-        );
+        let counts = [Fault::Held, Fault::Late, Fault::Lost, Fault::Swallowed];
+        assert_eq!(counts.map(|fault| proxy.count(fault(direction))), [2, 1, 1, 1]);
     }
 }
 
@@ -92,8 +89,7 @@ async fn what_is_held_arrives_later_or_is_lost() {
 async fn connections_are_cut_refused_and_doubled() {
     let proxy = Proxy::start(&echo().await).await.unwrap();
     for (how, answer) in [(Cut::Reset, None), (Cut::Closed, Some("")), (Cut::HalfOpen, None)] {
-        let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
-        assert_eq!(ask(&mut stream, "one").await.as_deref(), Some("one"));
+        let mut stream = connected(&proxy).await;
         proxy.cut(how);
         match how {
             Cut::HalfOpen => hears_nothing(&mut stream).await,
@@ -107,8 +103,7 @@ async fn connections_are_cut_refused_and_doubled() {
     assert_eq!(ask(&mut stream, "one").await, None);
     proxy.accept();
     proxy.double();
-    let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
-    assert_eq!(ask(&mut stream, "one").await.as_deref(), Some("one"));
+    let mut stream = connected(&proxy).await;
     // The second answer is lost.
     hears_nothing(&mut stream).await;
     assert_eq!(proxy.count(Fault::Doubled), 1);
@@ -129,8 +124,7 @@ async fn a_moved_servers_connection_and_request_are_round_trips() {
     let proxy = Proxy::start(&echo().await).await.unwrap();
     proxy.move_away(EACH_WAY);
     let began = std::time::Instant::now();
-    let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
-    assert_eq!(ask(&mut stream, "one").await.as_deref(), Some("one"));
+    let mut stream = connected(&proxy).await;
     let first = began.elapsed();
     assert!(first >= EACH_WAY * 4, "{first:?}");
     let asked = std::time::Instant::now();

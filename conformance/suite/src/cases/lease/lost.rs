@@ -52,8 +52,7 @@ pub(super) async fn a_dead_server_means_lost_at_the_deadline(s: Setting, servers
     let released = within("a release with a dead server", bounds::EVENTUALLY, guard.release());
     assert_eq!(released.await, Ending::Expired);
     server.resume();
-    let again = s.lock_on(&*server, &name).await.built();
-    drop(within("it is free again", s.ttl() * 4 + ms(2000), again.acquire()).answered().await);
+    drop(s.lock_on(&*server, &name).await.held_within("it is free again", s.ttl() * 4 + ms(2000)).await);
 }
 
 /// The release continues in the background, whether its caller waits, has given up, or has only dropped the guard. The

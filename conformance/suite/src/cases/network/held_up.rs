@@ -1,21 +1,19 @@
 //! Messages that arrive late: after their caller has gone, or after what should have followed them.
 
-use std::sync::Arc;
-
 use lock_core::driver::Queueing;
 use lock_core::{Effect, ErrorKind, Guard, Lock, Name};
 use tokio::task::JoinHandle;
 
 use super::{LONG, long, patience, warm_client};
 use crate::bounds;
-use crate::harness::{OneTrip, ThroughProxy};
+use crate::harness::OneTrip;
 use crate::proxy::{Cut, Direction, Proxy};
-use crate::setting::{Contend, Setting, granted_within, holder_of, ms, stays_unheld};
+use crate::setting::{Contend, Net, Setting, granted_within, holder_of, ms, stays_unheld};
 use crate::timing::{Answered, Returned, released, until, void, within};
 
 pub(super) async fn an_attempt_that_arrives_after_its_release_takes_nothing(
     s: Setting,
-    net: Arc<dyn ThroughProxy>,
+    net: Net,
     _: OneTrip,
 ) {
     let (proxy, direct) = (net.proxy().await, s.client().await);
@@ -49,10 +47,7 @@ const MANY: u64 = 6;
 
 /// The request that takes the lock need not be the first one of an attempt, which may be a look. So each request is
 /// held up in turn.
-pub(super) async fn an_attempt_held_up_between_its_requests_takes_nothing(
-    s: Setting,
-    net: Arc<dyn ThroughProxy>,
-) {
+pub(super) async fn an_attempt_held_up_between_its_requests_takes_nothing(s: Setting, net: Net) {
     let direct = s.client().await;
     for sent in 1..=MANY {
         let (name, proxy) = (s.name(), net.proxy().await);
@@ -86,10 +81,7 @@ pub(super) async fn an_attempt_held_up_between_its_requests_takes_nothing(
 
 /// The connections break while an answer of an attempt is on its way to the client: the first one, the second one, and
 /// so on. Whatever the server has done by then, the lock is soon free.
-pub(super) async fn an_attempt_cut_off_before_an_answer_leaves_nothing(
-    s: Setting,
-    net: Arc<dyn ThroughProxy>,
-) {
+pub(super) async fn an_attempt_cut_off_before_an_answer_leaves_nothing(s: Setting, net: Net) {
     let direct = s.client().await;
     for answered in 0..=MANY {
         let (name, proxy) = (s.name(), net.proxy().await);
@@ -140,10 +132,7 @@ async fn released_after_all_answers(guard: Guard, proxy: &Proxy, answered: u64) 
 }
 
 /// A waiter that is notified before the lock is free would find it held and go back to sleep.
-pub(super) async fn a_release_delayed_between_requests_wakes_the_waiter(
-    s: Setting,
-    net: Arc<dyn ThroughProxy>,
-) {
+pub(super) async fn a_release_delayed_between_requests_wakes_the_waiter(s: Setting, net: Net) {
     let direct = s.client().await;
     for sent in 1..=MANY {
         let (name, proxy) = (s.name(), net.proxy().await);
@@ -181,7 +170,7 @@ pub(super) async fn a_release_delayed_between_requests_wakes_the_waiter(
 
 /// A claim that listens hears of the next release, although nothing of what it has asked the server has arrived yet.
 /// Otherwise it does not listen.
-pub(super) async fn listening_waits_for_the_server(s: Setting, net: Arc<dyn ThroughProxy>) {
+pub(super) async fn listening_waits_for_the_server(s: Setting, net: Net) {
     let (name, proxy) = (s.name(), net.proxy().await);
     let client = warm_client(&s, &*net, &proxy).await;
     let claim = |name: &Name| s.claim(&client, name, s.ttl(), Queueing::Queued);

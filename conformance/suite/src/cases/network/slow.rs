@@ -1,15 +1,13 @@
 //! A network that takes its time, and calls that are cancelled meanwhile.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lock_core::driver::Lease;
 use lock_core::{FencingToken, Lock, Options, Random};
 
 use super::long;
-use crate::harness::ThroughProxy;
 use crate::proxy::Direction;
-use crate::setting::{Contend, Setting, lost_eventually, ms};
+use crate::setting::{Contend, Net, Setting, lost_eventually, ms};
 use crate::timing::{Answered, Returned, released, still_held, until, void};
 
 /// Twice as many requests where a lease is written by a client that looks first, and may have to read what it has written.
@@ -18,7 +16,7 @@ fn pace(s: &Setting) -> u32 {
     if looks_first { 2 } else { 1 }
 }
 
-pub(super) async fn a_slow_answer_counts_against_the_lease(s: Setting, net: Arc<dyn ThroughProxy>) {
+pub(super) async fn a_slow_answer_counts_against_the_lease(s: Setting, net: Net) {
     let (name, proxy) = (s.name(), net.proxy().await);
     // An attempt may take two answers, one after the other.
     let (ttl, slow) = (s.ttl() * 3, s.ttl() / 2 / pace(&s));
@@ -44,7 +42,7 @@ pub(super) async fn a_slow_answer_counts_against_the_lease(s: Setting, net: Arc<
 }
 
 /// Requests and answers come byte by byte: first without a pause, then at a thousand bytes a second to the server.
-pub(super) async fn a_network_that_trickles_costs_nothing_but_time(s: Setting, net: Arc<dyn ThroughProxy>) {
+pub(super) async fn a_network_that_trickles_costs_nothing_but_time(s: Setting, net: Net) {
     let (name, proxy) = (s.name(), net.proxy().await);
     // A renewal may take as many steps as a message has bytes, and must be answered after a third of the ttl.
     let ttl = s.ttl() * 10 * pace(&s);
@@ -68,10 +66,7 @@ pub(super) async fn a_network_that_trickles_costs_nothing_but_time(s: Setting, n
 }
 
 /// One client asks about names that another client holds. Its calls are cancelled at arbitrary moments.
-pub(super) async fn answers_belong_to_their_calls_whatever_was_cancelled(
-    s: Setting,
-    net: Arc<dyn ThroughProxy>,
-) {
+pub(super) async fn answers_belong_to_their_calls_whatever_was_cancelled(s: Setting, net: Net) {
     let (proxy, direct) = (net.proxy().await, s.client().await);
     let client = net.client(&proxy, Options::default()).await;
     let mut held = Vec::new();
