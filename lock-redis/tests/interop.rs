@@ -23,7 +23,7 @@ const ON_A_CLUSTER: &[Kind] = &[Kind::RedissonLock, Kind::RedissonFenced, Kind::
 
 fn main() -> Verdict {
     let stages = [(Stage::Server(&servers::Redis), KINDS), (Stage::RedisCluster, ON_A_CLUSTER)];
-    interop::run_on(&stages, open)
+    interop::run(&stages, open)
 }
 
 async fn open(kind: Kind, url: String) -> Result<Client> {

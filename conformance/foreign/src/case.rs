@@ -13,7 +13,7 @@ use super::cases::{
     the_waiter_looks_at_the_leases_end, tokens_rise_in_one_order, with_a_lock_each_they_miscount,
 };
 use super::contender::Contender;
-use super::foreign::{Foreign, start};
+use super::foreign::start;
 use super::kind::{Kind, Release, Waiters};
 use super::ours::Ours;
 
@@ -84,17 +84,13 @@ impl Case {
         };
         let (mut ours, mut theirs) = (open().await, start(kind, url).await?);
         match self {
-            Case::OursHolds => {
-                let mut looker = start(kind, url).await?;
-                one_waits(&mut ours, &mut *theirs, &mut *looker, TOLD).await;
-            }
+            Case::OursHolds => one_waits((kind, url), &mut ours, &mut *theirs, TOLD).await?,
             Case::OursIsUnheard => {
                 let (mut ours, mut looker) = (ours.with_ttl(LONG_LEASE), start(kind, url).await?);
                 the_waiter_looks_at_the_leases_end(&mut ours, &mut *theirs, &mut *looker, LONG_LEASE).await;
             }
             Case::TheirsHolds => {
-                let mut looker = start(kind, url).await?;
-                one_waits(&mut *theirs, &mut ours, &mut *looker, ours_waits(kind)).await;
+                one_waits((kind, url), &mut *theirs, &mut ours, ours_waits(kind)).await?;
             }
             Case::TheirsGoes => {
                 let mut looker = start(kind, url).await?;
@@ -133,16 +129,19 @@ impl fmt::Display for Case {
     }
 }
 
+/// One of them waits for the other, while a third client of this kind looks.
 async fn one_waits(
+    (kind, url): (Kind, &str),
     holder: &mut dyn Contender,
     waiter: &mut dyn Contender,
-    looker: &mut dyn Foreign,
     soon: Duration,
-) {
-    match looker.kind().waiters() {
-        Waiters::Queued => one_holds_and_the_other_waits(holder, waiter, looker).await,
-        Waiters::Unknown => the_waiter_has_it_next(holder, waiter, looker, soon).await,
+) -> Result<(), Absence> {
+    let mut looker = start(kind, url).await?;
+    match kind.waiters() {
+        Waiters::Queued => one_holds_and_the_other_waits(holder, waiter, &mut *looker).await,
+        Waiters::Unknown => the_waiter_has_it_next(holder, waiter, &mut *looker, soon).await,
     }
+    Ok(())
 }
 
 /// Returns how soon ours has a lock after a release of theirs.

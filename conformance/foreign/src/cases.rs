@@ -25,8 +25,7 @@ async fn is_refused(contender: &mut dyn Contender, name: &str) {
 
 /// Takes a whole turn on another lock. By its end, a client that does not wait has what it asked for.
 async fn waits_for_a_turn(contender: &mut dyn Contender, looker: &mut dyn Foreign) {
-    looker.ask("another").await;
-    looker.held().await;
+    looker.acquire("another").await;
     looker.release("another").await;
     assert!(!contender.has_it(), "{contender} has a lock that another client holds");
 }

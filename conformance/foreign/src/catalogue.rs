@@ -29,109 +29,71 @@ pub struct Driver {
     pub build: &'static str,
 }
 
-/// Reads sources at compile time: the files of each folder beside this crate's `src`.
-macro_rules! sources {
-    ($($folder:literal { $($path:literal),+ }),+) => {
-        &[$($(($path, include_str!(concat!("../", $folder, "/", $path)))),+),+]
+/// `CONSTANT = "its name", needs [programs], built by COMMAND from "folder" { files };`
+macro_rules! clients {
+    ($(
+        $(#[$doc:meta])+
+        $constant:ident = $name:literal, needs [$($program:literal),+]
+        $(, built by $build:ident from $($folder:literal { $($path:literal),+ }),+)?;
+    )+) => {
+        $(
+            $(#[$doc])+
+            pub const $constant: Listing = Listing {
+                name: $name,
+                programs: &[$($program),+],
+                driver: clients!($($build $($folder { $($path),+ }),+)?),
+            };
+        )+
+
+        /// All clients that the suite knows.
+        pub const ALL: &[&Listing] = &[$(&$constant),+];
+    };
+    () => { None };
+    ($build:ident $($folder:literal { $($path:literal),+ }),+) => {
+        Some(Driver {
+            sources: &[$($(($path, include_str!(concat!("../", $folder, "/", $path)))),+),+],
+            build: $build,
+        })
     };
 }
 
-/// The mutex of etcd's Go client.
-pub const ETCD_GO: Listing = Listing {
-    name: "etcd-go",
-    programs: &["go"],
-    driver: Some(Driver {
-        sources: sources!("etcd-go" { "go.mod", "go.sum", "main.go", "bench.go" }),
-        build: GO,
-    }),
-};
-
-/// `etcdctl lock`. It comes with the server.
-pub const ETCDCTL: Listing = Listing { name: "etcdctl", programs: &["etcdctl"], driver: None };
-
-/// The mutex of Curator.
-pub const CURATOR: Listing = Listing {
-    name: "curator",
-    programs: &["mvn", "javac", "java"],
-    driver: Some(Driver {
-        sources: sources!("curator" { "pom.xml", "src/Driver.java", "src/Bench.java" }),
-        build: MAVEN,
-    }),
-};
-
-/// The lock of kazoo.
-pub const KAZOO: Listing = Listing {
-    name: "kazoo",
-    programs: &["python3"],
-    driver: Some(Driver { sources: sources!("kazoo" { "requirements.txt", "driver.py" }), build: PIP }),
-};
-
-/// The lock of redis-py.
-pub const REDIS_PY: Listing = Listing {
-    name: "redis-py",
-    programs: &["python3"],
-    driver: Some(Driver { sources: sources!("redis-py" { "requirements.txt", "driver.py" }), build: PIP }),
-};
-
-/// The lock of node-redlock.
-pub const NODE_REDLOCK: Listing = Listing {
-    name: "node-redlock",
-    programs: &["npm", "node"],
-    driver: Some(Driver {
-        sources: sources!("node-redlock" { "package.json", "package-lock.json", "driver.js" }),
-        build: "npm ci --ignore-scripts --no-audit --no-fund --loglevel=error",
-    }),
-};
-
-/// The lock of rslock.
-pub const RSLOCK: Listing = Listing {
-    name: "rslock",
-    programs: &["cargo"],
-    driver: Some(Driver {
-        sources: sources!("rslock" { "Cargo.toml", "Cargo.lock", "src/main.rs" }),
-        build: CARGO,
-    }),
-};
-
-/// The mutex of redsync.
-pub const REDSYNC: Listing = Listing {
-    name: "redsync",
-    programs: &["go"],
-    driver: Some(Driver {
-        sources: sources!("redsync" { "go.mod", "go.sum", "main.go" }, "go" { "driver.go" }),
-        build: GO,
-    }),
-};
-
-/// The lock of bsm/redislock.
-pub const REDISLOCK: Listing = Listing {
-    name: "redislock",
-    programs: &["go"],
-    driver: Some(Driver {
-        sources: sources!("redislock" { "go.mod", "go.sum", "main.go" }, "go" { "driver.go" }),
-        build: GO,
-    }),
-};
-
-/// The locks of Redisson.
-pub const REDISSON: Listing = Listing {
-    name: "redisson",
-    programs: &["mvn", "javac", "java"],
-    driver: Some(Driver {
-        sources: sources!("redisson" { "pom.xml", "src/Driver.java", "src/Turns.java" }),
-        build: MAVEN,
-    }),
-};
-
-/// The fences of lock-sql in transactions of tokio-postgres, sqlx 0.8 and diesel.
-pub const SQL_FENCES: Listing = Listing {
-    name: "sql-fences",
-    programs: &["cargo"],
-    driver: Some(Driver {
-        sources: sources!("sql-fences" { "Cargo.toml", "Cargo.lock", "src/main.rs", "src/diesel.rs", "src/sqlx.rs", "src/tokio_postgres.rs" }),
-        build: CARGO,
-    }),
-};
+clients! {
+    /// The mutex of etcd's Go client.
+    ETCD_GO = "etcd-go", needs ["go"], built by GO from
+        "etcd-go" { "go.mod", "go.sum", "main.go", "bench.go" };
+    /// `etcdctl lock`. It comes with the server.
+    ETCDCTL = "etcdctl", needs ["etcdctl"];
+    /// The mutex of Curator.
+    CURATOR = "curator", needs ["mvn", "javac", "java"], built by MAVEN from
+        "curator" { "pom.xml", "src/Driver.java", "src/Bench.java" };
+    /// The lock of kazoo.
+    KAZOO = "kazoo", needs ["python3"], built by PIP from
+        "kazoo" { "requirements.txt", "driver.py" };
+    /// The lock of redis-py.
+    REDIS_PY = "redis-py", needs ["python3"], built by PIP from
+        "redis-py" { "requirements.txt", "driver.py" };
+    /// The lock of node-redlock.
+    NODE_REDLOCK = "node-redlock", needs ["npm", "node"], built by NPM from
+        "node-redlock" { "package.json", "package-lock.json", "driver.js" };
+    /// The lock of rslock.
+    RSLOCK = "rslock", needs ["cargo"], built by CARGO from
+        "rslock" { "Cargo.toml", "Cargo.lock", "src/main.rs" };
+    /// The mutex of redsync.
+    REDSYNC = "redsync", needs ["go"], built by GO from
+        "redsync" { "go.mod", "go.sum", "main.go" }, "go" { "driver.go" };
+    /// The lock of bsm/redislock.
+    REDISLOCK = "redislock", needs ["go"], built by GO from
+        "redislock" { "go.mod", "go.sum", "main.go" }, "go" { "driver.go" };
+    /// The locks of Redisson.
+    REDISSON = "redisson", needs ["mvn", "javac", "java"], built by MAVEN from
+        "redisson" { "pom.xml", "src/Driver.java", "src/Turns.java" };
+    /// The fences of lock-sql in transactions of tokio-postgres, sqlx 0.8 and diesel.
+    SQL_FENCES = "sql-fences", needs ["cargo"], built by CARGO from
+        "sql-fences" {
+            "Cargo.toml", "Cargo.lock",
+            "src/main.rs", "src/diesel.rs", "src/sqlx.rs", "src/tokio_postgres.rs"
+        };
+}
 
 const GO: &str = "GOWORK=off GOFLAGS= go build -mod=readonly -trimpath -buildvcs=false -o driver .";
 const CARGO: &str =
@@ -139,21 +101,7 @@ const CARGO: &str =
 const MAVEN: &str = "mvn --batch-mode --quiet --strict-checksums -Dstyle.color=never compile";
 const PIP: &str = "PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --disable-pip-version-check \
                    --require-hashes --only-binary=:all: --target lib --requirement requirements.txt";
-
-/// All clients that the suite knows.
-pub const ALL: &[&Listing] = &[
-    &ETCD_GO,
-    &ETCDCTL,
-    &CURATOR,
-    &KAZOO,
-    &REDIS_PY,
-    &NODE_REDLOCK,
-    &RSLOCK,
-    &REDSYNC,
-    &REDISLOCK,
-    &REDISSON,
-    &SQL_FENCES,
-];
+const NPM: &str = "npm ci --ignore-scripts --no-audit --no-fund --loglevel=error";
 
 impl Listing {
     /// Returns the first of its programs that is in none of the folders of `path`, which is written like `PATH`.

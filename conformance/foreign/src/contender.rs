@@ -19,6 +19,12 @@ pub trait Contender: fmt::Debug + fmt::Display + Send {
     /// Waits until the lock that it asked for is held.
     async fn held(&mut self);
 
+    /// Asks for the lock, and waits until it is held.
+    async fn acquire(&mut self, name: &str) {
+        self.ask(name).await;
+        self.held().await;
+    }
+
     /// Tries to get the lock at once, and returns whether it holds it now. `None` if this client has no such call.
     async fn attempt(&mut self, name: &str) -> Option<bool>;
 

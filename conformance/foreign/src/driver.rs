@@ -113,10 +113,6 @@ impl Contender for Driver {
 
 #[async_trait]
 impl Foreign for Driver {
-    fn kind(&self) -> Kind {
-        self.kind
-    }
-
     async fn queue(&mut self, name: &str) -> u64 {
         self.tell("queue", name, "");
         self.number("queue", LIMIT).await

@@ -44,7 +44,7 @@ impl Etcdctl {
 
 impl fmt::Display for Etcdctl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.kind().fmt(f)
+        Kind::Etcdctl.fmt(f)
     }
 }
 
@@ -102,10 +102,6 @@ impl Contender for Etcdctl {
 
 #[async_trait]
 impl Foreign for Etcdctl {
-    fn kind(&self) -> Kind {
-        Kind::Etcdctl
-    }
-
     async fn queue(&mut self, name: &str) -> u64 {
         let mut command = self.command();
         command.args(["get", "--prefix", "--keys-only", &format!("{name}/")]);

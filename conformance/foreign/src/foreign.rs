@@ -12,9 +12,6 @@ use super::kind::Kind;
 /// A client of another library, as a process of its own. Dropping it kills the process.
 #[async_trait]
 pub trait Foreign: Contender {
-    /// Returns which client it is.
-    fn kind(&self) -> Kind;
-
     /// Returns how many clients of any library hold a lock or wait for it, by what is on the server.
     async fn queue(&mut self, name: &str) -> u64;
 

@@ -50,18 +50,10 @@ pub enum Stage {
 /// The longest time that anything may take that happens at once. Only a case that fails takes that long.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Runs each case with each of these clients, each on a server of its own, with the arguments of `cargo test`. `open`
-/// opens a client of this library for a server's URL, as another process would have it, with the layout of that kind.
-pub fn run<O, F>(product: &'static dyn Product, kinds: &[Kind], open: O) -> Verdict
-where
-    O: Fn(Kind, String) -> F + Copy + Send + 'static,
-    F: Future<Output = lock_core::Result<Client>> + Send + 'static,
-{
-    run_on(&[(Stage::Server(product), kinds)], open)
-}
-
-/// Runs the cases on several stages, each with these clients. Otherwise as [`run`].
-pub fn run_on<O, F>(stages: &[(Stage, &[Kind])], open: O) -> Verdict
+/// Runs the cases on these stages, each case with each of the stage's clients and on servers of its own, with the
+/// arguments of `cargo test`. `open` opens a client of this library for a server's URL, as another process would have it,
+/// with the layout of that kind.
+pub fn run<O, F>(stages: &[(Stage, &[Kind])], open: O) -> Verdict
 where
     O: Fn(Kind, String) -> F + Copy + Send + 'static,
     F: Future<Output = lock_core::Result<Client>> + Send + 'static,

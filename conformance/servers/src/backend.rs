@@ -72,7 +72,7 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
 /// is none, the suite is *not run*; if there had to be one, it has failed.
 pub fn run_on_server(backend: impl Backend) -> Verdict {
     let product = backend.product();
-    match Server::find_or_start(product, &backend.settings()) {
+    match Server::find(product, &backend.settings()) {
         Ok(server) => lock_conformance::run(OnServer::new(backend, server)),
         Err(absence) => absence.verdict(product.listing().name),
     }

@@ -3,7 +3,6 @@
 mod cluster;
 
 use std::io;
-use std::path::PathBuf;
 use std::process::Command;
 
 use super::catalogue::{self, Listing};
@@ -30,12 +29,8 @@ impl Product for Etcd {
         &catalogue::ETCD
     }
 
-    fn data(&self, place: &Place) -> PathBuf {
-        place.data()
-    }
-
     fn prepare(&self, _: &Executable, place: &Place, _: &Settings) -> io::Result<()> {
-        std::fs::create_dir_all(place.data())
+        std::fs::create_dir_all(self.data(place))
     }
 
     /// etcd syncs everything that it writes, so there is no etcd without persistence. Its address for other members, of
@@ -47,10 +42,10 @@ impl Product for Etcd {
         let clients = format!("{scheme}://{}:{}", place.address, place.port);
         // A member that was killed has left its sockets behind, and would not listen on them again.
         for socket in [SOCKET, PEERS] {
-            std::fs::remove_file(place.data().join(socket)).ok();
+            std::fs::remove_file(self.data(place).join(socket)).ok();
         }
         let mut command = program.command();
-        command.current_dir(place.data()).args(["--data-dir", "member"]);
+        command.current_dir(self.data(place)).args(["--data-dir", "member"]);
         command.args(["--listen-client-urls", &format!("{clients},unix://{SOCKET}")]);
         command.args(["--advertise-client-urls", &clients]);
         command.args(["--listen-peer-urls", "unix://peer:0"]);
@@ -71,7 +66,7 @@ impl Product for Etcd {
     /// The socket is in the server's folder, so no other server can answer there. etcd has no such URL; only this module
     /// reads it.
     fn own_url(&self, place: &Place) -> String {
-        format!("unix://{}", place.data().join(SOCKET).display())
+        format!("unix://{}", self.data(place).join(SOCKET).display())
     }
 
     fn greet(&self, url: &str) -> io::Result<String> {

@@ -1,6 +1,5 @@
 //! A server's program as it is installed here, and the user that runs it.
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -94,11 +93,5 @@ impl Executable {
     /// Gives a file or a folder of ours to the user that runs it.
     pub(super) fn give(&self, path: &Path) -> io::Result<()> {
         self.user.as_ref().map_or(Ok(()), |user| user.owns(path))
-    }
-}
-
-impl fmt::Display for Executable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.path.display().fmt(f)
     }
 }

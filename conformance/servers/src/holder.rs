@@ -34,16 +34,11 @@ impl Program {
         }
         if let Some(path) = std::env::var_os(LOCK_BIN).filter(|path| !path.is_empty()).map(PathBuf::from) {
             let missing = || Absence::Failure(format!("{LOCK_BIN} names no file: {}", path.display()));
-            return if path.is_file() { Ok(Program::at(path)) } else { Err(missing()) };
+            return if path.is_file() { Ok(Program(path)) } else { Err(missing()) };
         }
         let beside = beside_this_program().filter(|path| path.is_file());
         let why = "the program lock is not built (cargo build -p lock-cli)";
-        beside.map(Program::at).ok_or_else(|| Absence::NotRun(why.to_owned()))
-    }
-
-    /// Returns the program with this path.
-    pub fn at(path: impl Into<PathBuf>) -> Program {
-        Program(path.into())
+        beside.map(Program).ok_or_else(|| Absence::NotRun(why.to_owned()))
     }
 
     /// Returns the ability to run it on the server at `url`.

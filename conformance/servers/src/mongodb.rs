@@ -41,7 +41,7 @@ impl Product for MongoDb {
     }
 
     fn prepare(&self, _: &Executable, place: &Place, _: &Settings) -> io::Result<()> {
-        std::fs::create_dir_all(place.data())
+        std::fs::create_dir_all(self.data(place))
     }
 
     /// Both keep a journal, which locks require to be written before each answer, so there is no server without
@@ -49,7 +49,7 @@ impl Product for MongoDb {
     fn command(&self, program: &Executable, place: &Place, settings: &Settings) -> Command {
         let mut command = program.command();
         command.args(["--port", &place.port.to_string(), "--bind_ip", "127.0.0.1"]);
-        command.arg("--dbpath").arg(place.data()).arg("--unixSocketPrefix").arg(&place.folder);
+        command.arg("--dbpath").arg(self.data(place)).arg("--unixSocketPrefix").arg(&place.folder);
         command.args(["--wiredTigerCacheSizeGB", "0.25", "--oplogSize", "64"]);
         // For fail points, with which cases make a server refuse what it would not refuse by itself.
         command.args(["--setParameter", "enableTestCommands=1"]);

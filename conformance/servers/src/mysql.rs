@@ -39,10 +39,6 @@ impl Product for MySql {
         Account::Unprivileged
     }
 
-    fn data(&self, place: &Place) -> PathBuf {
-        place.data()
-    }
-
     fn prepare(&self, program: &Executable, place: &Place, _: &Settings) -> io::Result<()> {
         template::copy(program, &self.data(place), |data| {
             let beginning = data.with_extension("sql");

@@ -28,34 +28,27 @@ impl Process {
     pub(super) fn output(_: &mut Command) -> io::Result<std::process::Output> {
         Err(unsupported())
     }
+}
 
-    pub fn id(&self) -> u32 {
-        match *self {}
-    }
+macro_rules! methods {
+    ($($name:ident($($argument:ty)?) -> $result:ty;)+) => {
+        #[allow(missing_docs, reason = "they are documented where there is such a process")]
+        impl Process {
+            $(pub fn $name(&self $(, _: $argument)?) -> $result {
+                match *self {}
+            })+
+        }
+    };
+}
 
-    pub fn kill(&self) -> io::Result<()> {
-        match *self {}
-    }
-
-    pub fn terminate(&self, _: Duration) -> io::Result<Ended> {
-        match *self {}
-    }
-
-    pub fn pause(&self) -> io::Result<()> {
-        match *self {}
-    }
-
-    pub fn resume(&self) -> io::Result<()> {
-        match *self {}
-    }
-
-    pub fn ended(&self) -> io::Result<Option<Ended>> {
-        match *self {}
-    }
-
-    pub fn wait(&self, _: Duration) -> io::Result<Option<Ended>> {
-        match *self {}
-    }
+methods! {
+    id() -> u32;
+    kill() -> io::Result<()>;
+    terminate(Duration) -> io::Result<Ended>;
+    pause() -> io::Result<()>;
+    resume() -> io::Result<()>;
+    ended() -> io::Result<Option<Ended>>;
+    wait(Duration) -> io::Result<Option<Ended>>;
 }
 
 #[derive(Debug)]

@@ -22,9 +22,9 @@ pub trait Product: fmt::Debug + Send + Sync + 'static {
         Account::Ours
     }
 
-    /// Returns the folder with its data, to which relative paths in its arguments refer.
+    /// Returns the folder with its data, to which relative paths in its arguments refer. Its preparation makes it.
     fn data(&self, place: &Place) -> PathBuf {
-        place.folder.clone()
+        place.folder.join("data")
     }
 
     /// Prepares a new folder for the server's first start.
@@ -91,11 +91,4 @@ pub struct Place {
     pub address: Ipv4Addr,
     /// Its port at that address.
     pub port: u16,
-}
-
-impl Place {
-    /// Returns the folder in it for data, where a product has them apart.
-    pub fn data(&self) -> PathBuf {
-        self.folder.join("data")
-    }
 }

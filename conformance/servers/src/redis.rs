@@ -30,6 +30,10 @@ impl Product for Redis {
         &catalogue::REDIS
     }
 
+    fn data(&self, place: &Place) -> PathBuf {
+        place.folder.clone()
+    }
+
     fn command(&self, program: &Executable, place: &Place, settings: &Settings) -> Command {
         let mut command = program.command();
         command.args(["--port", &place.port.to_string(), "--bind", "127.0.0.1", "--daemonize", "no"]);

@@ -47,21 +47,12 @@ enum Running {
 }
 
 impl Server {
-    /// Returns the server that the environment names, otherwise starts one with default settings.
-    ///
-    /// # Errors
-    ///
-    /// The reason, if there is none.
-    pub fn find(product: &'static dyn Product) -> Result<Server, Absence> {
-        Server::find_or_start(product, &Settings::default())
-    }
-
     /// Returns the server that the environment names, otherwise starts one with these settings.
     ///
     /// # Errors
     ///
     /// The reason, if there is none.
-    pub fn find_or_start(product: &'static dyn Product, settings: &Settings) -> Result<Server, Absence> {
+    pub fn find(product: &'static dyn Product, settings: &Settings) -> Result<Server, Absence> {
         match std::env::var(product.listing().variable).ok().filter(|value| !value.is_empty()) {
             Some(value) => Server::named(product, &value, settings),
             None => Server::start(product, settings),

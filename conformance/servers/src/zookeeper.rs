@@ -23,10 +23,6 @@ impl Product for ZooKeeper {
         &catalogue::ZOOKEEPER
     }
 
-    fn data(&self, place: &Place) -> PathBuf {
-        place.data()
-    }
-
     fn prepare(&self, _: &Executable, place: &Place, settings: &Settings) -> io::Result<()> {
         fs::create_dir_all(self.data(place))?;
         fs::write(configuration(place), lines(place, settings))
@@ -79,7 +75,7 @@ fn lines(place: &Place, settings: &Settings) -> String {
     format!(
         "dataDir={}\nclientPort={}\nclientPortAddress={}\ntickTime=100\nmaxSessionTimeout=600000\n\
          maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\npreAllocSize=1024\n{}\n",
-        place.data().display(),
+        ZooKeeper.data(place).display(),
         place.port,
         place.address,
         settings.args.join("\n"),

@@ -230,7 +230,7 @@ fn found(product: &dyn Product, set: impl FnOnce(&mut Command) -> &mut Command) 
 fn find(product: &'static dyn Product) {
     // In a runtime, as a test may be.
     rules::block_on(async {
-        let server = match Server::find(product) {
+        let server = match Server::find(product, &Settings::default()) {
             Ok(server) => server,
             Err(why) => return println!("{ABSENT}{why}"),
         };

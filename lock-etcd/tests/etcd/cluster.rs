@@ -35,10 +35,7 @@ impl Cluster {
             let cluster = Etcd::cluster(&settings, Some(&network))?;
             Ok(Cluster(Arc::new(cluster), Some(Arc::new(network))))
         });
-        started.map_err(|absence| match absence {
-            Absence::NotRun(why) => why,
-            Absence::Failure(why) => panic!("{why}"),
-        })
+        started.map_err(Absence::reason)
     }
 
     pub(crate) async fn client(&self) -> Client {

@@ -91,10 +91,7 @@ pub(crate) fn leftovers_on_a_lent_session_change_nothing() -> Outcome {
     let server = start(&[]);
     // There is one session of the server, for all clients.
     let one = Settings { args: vec!["default_pool_size = 1".to_owned()], ..Settings::default() };
-    let pooler = match PgBouncer::before(&server, &one) {
-        Err(Absence::NotRun(why)) => return Err(why),
-        started => started.unwrap(),
-    };
+    let pooler = PgBouncer::before(&server, &one).map_err(Absence::reason)?;
     run(async {
         let site = Site::on(server.url());
         let direct = site.client().await;

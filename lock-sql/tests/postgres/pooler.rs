@@ -15,10 +15,7 @@ pub(crate) fn behind_a_transaction_pooler_locks_work_and_waiters_look() -> Outco
     let server = start(&[]);
     // The server lends fewer sessions than there are clients, so each session is lent to many.
     let few = Settings { args: vec!["default_pool_size = 3".to_owned()], ..Settings::default() };
-    let pooler = match PgBouncer::before(&server, &few) {
-        Err(Absence::NotRun(why)) => return Err(why),
-        started => started.unwrap(),
-    };
+    let pooler = PgBouncer::before(&server, &few).map_err(Absence::reason)?;
     run(async {
         let site = Site::on(server.url());
         let options = site.options().port(pooler.port());

@@ -9,12 +9,12 @@ use lock_conformance::assert_in_time;
 use lock_conformance::proxy::{Direction, Fault, Proxy};
 use lock_core::driver::{Queueing, Release};
 use lock_core::{Client, Effect, ErrorKind, Guard};
-use lock_test_servers::{Cluster, Network, Owned, Settings, ZooKeeper};
+use lock_test_servers::{Absence, Cluster, Network, Owned, Settings, ZooKeeper};
 use lock_zk::zookeeper_client::EventType;
 
 use crate::common;
 use crate::server::{
-    LONG, PATIENCE, blocking, children, claim, claim_with, granted, not_run, open, run_or_not, until, within,
+    LONG, PATIENCE, blocking, children, claim, claim_with, granted, open, run_or_not, until, within,
 };
 use lock_conformance::timing::{released, still_held, void};
 
@@ -28,7 +28,7 @@ fn settings() -> Settings {
 }
 
 async fn ensemble() -> Result<Arc<Cluster>, String> {
-    blocking(|| ZooKeeper::ensemble(&settings(), None).map(Arc::new)).await.map_err(not_run)
+    blocking(|| ZooKeeper::ensemble(&settings(), None).map(Arc::new)).await.map_err(Absence::reason)
 }
 
 /// Returns a URL of these members alone.
@@ -57,7 +57,7 @@ async fn hand_over(guard: Arc<Guard>, successor: Client) -> (bool, Guard) {
 // Proves: zk-failover, quorum-split, majority-silent
 pub(crate) fn a_follower_without_leader_costs_no_exclusion() -> Result<(), String> {
     run_or_not(async {
-        let network = blocking(|| Network::of(3)).await.map_err(not_run)?;
+        let network = blocking(|| Network::of(3)).await.map_err(Absence::reason)?;
         let ensemble = blocking({
             let hosts: Vec<_> = network.hosts().to_vec();
             let _ = &hosts;
@@ -65,7 +65,7 @@ pub(crate) fn a_follower_without_leader_costs_no_exclusion() -> Result<(), Strin
                 ZooKeeper::ensemble(&settings(), Some(&network)).map(|ensemble| (network, Arc::new(ensemble)))
             }
         });
-        let (network, ensemble) = ensemble.await.map_err(not_run)?;
+        let (network, ensemble) = ensemble.await.map_err(Absence::reason)?;
         let leads = leader(&ensemble).await;
         let cut = (leads + 1) % 3;
         let others: Vec<&Owned> = ensemble

@@ -8,7 +8,7 @@ use lock_conformance::timing::Answered;
 pub(crate) use lock_conformance::timing::{until, within};
 use lock_core::driver::{Claim, Driver, Queueing};
 use lock_core::{Client, Name, Options};
-use lock_test_servers::{Absence, Owned, Settings, ZooKeeper};
+use lock_test_servers::{Owned, Settings, ZooKeeper};
 use lock_zk::zookeeper_client;
 
 use crate::common;
@@ -96,14 +96,6 @@ pub(crate) async fn holders_session(client: &zookeeper_client::Client, directory
 
 pub(crate) async fn blocking<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(what).await.unwrap()
-}
-
-/// Returns why a test could not be run. Panics if the test had to be run.
-pub(crate) fn not_run(absence: Absence) -> String {
-    match absence {
-        Absence::NotRun(why) => why,
-        Absence::Failure(why) => panic!("{why}"),
-    }
 }
 
 pub(crate) fn run(test: impl Future<Output = ()>) -> Result<(), String> {

@@ -16,8 +16,7 @@ pub async fn one_holds_and_the_other_waits(
     looker: &mut dyn Foreign,
 ) {
     let name = "one-waits";
-    one.ask(name).await;
-    one.held().await;
+    one.acquire(name).await;
     is_refused(other, name).await;
     other.ask(name).await;
     are_on_the_server(2, looker, name).await;
@@ -39,8 +38,7 @@ pub(crate) async fn the_one_between_goes(
     looker: &mut dyn Foreign,
 ) {
     let name = "one-between";
-    first.ask(name).await;
-    first.held().await;
+    first.acquire(name).await;
     second.ask(name).await;
     are_on_the_server(2, looker, name).await;
     third.ask(name).await;

@@ -17,8 +17,7 @@ pub async fn the_waiter_has_it_next(
     looker: &mut dyn Foreign,
     soon: Duration,
 ) {
-    one.ask(AWKWARD).await;
-    one.held().await;
+    one.acquire(AWKWARD).await;
     is_refused(other, AWKWARD).await;
     other.ask(AWKWARD).await;
     waits_for_a_turn(other, looker).await;
@@ -40,8 +39,7 @@ pub(crate) async fn the_waiter_looks_at_the_leases_end(
     lease: Duration,
 ) {
     let name = "unheard";
-    holder.ask(name).await;
-    holder.held().await;
+    holder.acquire(name).await;
     let asked = Instant::now();
     waiter.ask(name).await;
     // It looks twice before it waits.
@@ -71,8 +69,7 @@ pub(crate) async fn a_killed_holder_keeps_it_for_its_lease(
     const LEASE: Duration = Duration::from_secs(10);
     let name = "killed";
     let asked = Instant::now();
-    holder.ask(name).await;
-    holder.held().await;
+    holder.acquire(name).await;
     waiter.ask(name).await;
     drop(holder);
     let killed = Instant::now();
@@ -87,11 +84,9 @@ pub(crate) async fn a_killed_holder_keeps_it_for_its_lease(
 /// the lock.
 pub(crate) async fn a_late_release_releases_nothing(holder: &mut dyn Foreign, ours: &mut Ours) {
     let name = "late";
-    holder.ask(name).await;
-    holder.held().await;
+    holder.acquire(name).await;
     ours.take_away(name).await;
-    ours.ask(name).await;
-    ours.held().await;
+    ours.acquire(name).await;
     holder.release_fails(name).await;
     is_refused(holder, name).await;
     ours.release(name).await;
@@ -115,13 +110,11 @@ pub(crate) async fn names_are_the_same_for_both(one: &mut dyn Contender, other: 
         "jobs:\"quoted\"\\",
     ];
     for (name, alike) in names.into_iter().zip(names.into_iter().cycle().skip(1)) {
-        one.ask(name).await;
-        one.held().await;
+        one.acquire(name).await;
         is_refused(other, name).await;
         is_free(other, alike).await;
         one.release(name).await;
-        other.ask(name).await;
-        other.held().await;
+        other.acquire(name).await;
         is_refused(one, name).await;
         other.release(name).await;
     }
@@ -141,8 +134,7 @@ pub(crate) async fn tokens_rise_in_one_order<'a>(
 ) {
     const ROUNDS: usize = 20;
     let name = "tokens";
-    holder.ask(name).await;
-    holder.held().await;
+    holder.acquire(name).await;
     let mut last = token(holder);
     for _ in 0..ROUNDS {
         waiter.ask(name).await;

@@ -330,11 +330,7 @@ fn piped_late(_server: &Owned) {
 }
 
 fn sessions() -> Result<(), String> {
-    let server = match Owned::start(&Etcd, &Settings::default()) {
-        Ok(server) => server,
-        Err(Absence::NotRun(why)) => return Err(why),
-        Err(Absence::Failure(why)) => panic!("{why}"),
-    };
+    let server = Owned::start(&Etcd, &Settings::default()).map_err(Absence::reason)?;
     let done = shell("exec \"$LOCK\" acquire --lease 1h n").env("LOCK_URL", server.url()).finish();
     done.expect(64, &["etcd can't keep a lock for --lease", "a keeper holds it"]);
     assert!(!is_held(&server, "n"));

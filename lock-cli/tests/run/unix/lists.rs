@@ -55,11 +55,7 @@ fn unlisted(server: &Owned) {
 }
 
 fn waiters() -> Result<(), String> {
-    let server = match Owned::start(&Etcd, &Settings::default()) {
-        Ok(server) => server,
-        Err(Absence::NotRun(why)) => return Err(why),
-        Err(Absence::Failure(why)) => panic!("{why}"),
-    };
+    let server = Owned::start(&Etcd, &Settings::default()).map_err(Absence::reason)?;
     let holder = hold(&server, "queue", &["--label", "the holder"]);
     let waiter = run(server.url(), "queue", &[], "true").start();
     eventually("the waiter is listed", || list_on(&server, &[]).stdout.ends_with("; waiters 1\n"));

@@ -182,11 +182,7 @@ fn init_of_new_nodes(first: &Owned) {
 }
 
 fn waiters() -> Result<(), String> {
-    let server = match Owned::start(&Etcd, &Settings::default()) {
-        Ok(server) => server,
-        Err(Absence::NotRun(why)) => return Err(why),
-        Err(Absence::Failure(why)) => panic!("{why}"),
-    };
+    let server = Owned::start(&Etcd, &Settings::default()).map_err(Absence::reason)?;
     let status = || on(&server, &["status", "queue"]);
     assert!(status().stdout.ends_with("\nwaiters 0\n"), "{:?}", status());
     let holder = hold(&server, "queue", &["--label", "the holder"]);
