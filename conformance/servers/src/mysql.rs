@@ -11,12 +11,8 @@ use super::executable::{Account, Executable};
 use super::image::Image;
 use super::product::{Place, Product};
 use super::settings::{Persistence, Settings};
-use super::{sql, template};
-
-/// The user, which has all rights and needs no password on this machine.
-const USER: &str = "lock";
-/// The database that the URL names.
-const DATABASE: &str = "locks";
+use super::sql::{self, DATABASE, USER};
+use super::template;
 
 /// One server of the MySQL family.
 #[derive(Debug)]

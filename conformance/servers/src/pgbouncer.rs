@@ -11,11 +11,11 @@ use sqlx::{ConnectOptions, Connection, Row};
 use super::catalogue::{self, Listing};
 use super::executable::{Account, Executable};
 use super::owned::Owned;
-use super::postgres::{DATABASE, USER};
+use super::postgres::Postgres;
 use super::product::{Place, Product};
 use super::requirement::Absence;
 use super::settings::Settings;
-use super::sql;
+use super::sql::{self, DATABASE, USER};
 
 /// PgBouncer, one process that pools by transaction.
 #[derive(Debug)]
@@ -81,16 +81,15 @@ impl Product for PgBouncer {
     }
 
     fn url(&self, place: &Place) -> String {
-        format!("postgres://{USER}@127.0.0.1:{}/{DATABASE}", place.port)
+        Postgres::Installed.url(place)
     }
 
     fn socket(&self, place: &Place) -> Option<PathBuf> {
-        Some(place.folder.join(format!(".s.PGSQL.{}", place.port)))
+        Postgres::Installed.socket(place)
     }
 
     fn own_url(&self, place: &Place) -> String {
-        let (port, folder) = (place.port, place.folder.display());
-        format!("postgres://{USER}@localhost:{port}/{DATABASE}?host={folder}")
+        Postgres::Installed.own_url(place)
     }
 
     /// Asks at PgBouncer's own console, which is a database of this name.

@@ -11,12 +11,8 @@ use super::executable::{Account, Executable};
 use super::image::Image;
 use super::product::{Place, Product};
 use super::settings::{Persistence, Settings};
-use super::{sql, template};
-
-/// The superuser, which needs no password on this machine.
-pub(super) const USER: &str = "lock";
-/// The database that the URL names.
-pub(super) const DATABASE: &str = "locks";
+use super::sql::{self, DATABASE, USER};
+use super::template;
 
 /// PostgreSQL, one server.
 #[derive(Debug)]

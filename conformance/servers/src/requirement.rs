@@ -1,32 +1,24 @@
 //! The consequences of a missing server.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use lock_conformance::{Verdict, record};
 
-use super::catalogue;
-use super::catalogue::Listing;
+use super::catalogue::{self, Listing};
 
 /// The environment variable that names the servers, the clients of other libraries and the abilities of the machine
 /// that must be there, separated by commas.
 const REQUIRE: &str = "LOCK_TEST_REQUIRE";
 
 /// Why something that a case needs is missing.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Absence {
     /// It is not required: the cases that need it are reported as *not run*, with this reason.
+    #[error("{0}")]
     NotRun(String),
     /// It is required: the run fails.
+    #[error("{0}")]
     Failure(String),
-}
-
-impl fmt::Display for Absence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Absence::NotRun(why) | Absence::Failure(why) => f.write_str(why),
-        }
-    }
 }
 
 impl Absence {
@@ -52,23 +44,15 @@ impl Absence {
     }
 }
 
-impl std::error::Error for Absence {}
-
 /// Why a source gives no server.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NoServer {
     /// It has none. The next source may have one.
+    #[error("{0}")]
     Absent(String),
     /// It has one, which fails.
+    #[error("{0}")]
     Failed(String),
-}
-
-impl fmt::Display for NoServer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            NoServer::Absent(why) | NoServer::Failed(why) => f.write_str(why),
-        }
-    }
 }
 
 /// The names that are required: `LOCK_TEST_REQUIRE=redis,…`.

@@ -7,6 +7,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sqlx::{ColumnIndex, Connection, Database, Decode, Executor, IntoArguments, Type};
 
+/// The user of the servers that are started here. It has all rights and needs no password on this machine.
+pub(super) const USER: &str = "lock";
+/// The database that their URLs name.
+pub(super) const DATABASE: &str = "locks";
 /// The longest time that a request may take.
 const LIMIT: Duration = Duration::from_secs(1);
 

@@ -2,18 +2,20 @@
 
 use std::any::Any;
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 
 /// Why a test failed. A test panics with it if it is not wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Failure {
     /// It is wrong whenever it happens, whatever the machine did meanwhile.
+    #[error("{0}")]
     Wrong(String),
     /// Something took too long, and nothing else is wrong.
+    #[error("too late: {0}")]
     Late(String),
     /// The event that it tests has not happened.
+    #[error("void: {0}")]
     Void(String),
 }
 
@@ -30,16 +32,6 @@ impl Failure {
 
     pub(crate) fn wrong(what: impl Into<String>) -> Failure {
         Failure::Wrong(what.into())
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Failure::Wrong(what) => f.write_str(what),
-            Failure::Late(what) => write!(f, "too late: {what}"),
-            Failure::Void(what) => write!(f, "void: {what}"),
-        }
     }
 }
 

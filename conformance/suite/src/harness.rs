@@ -60,19 +60,14 @@ pub trait Harness: fmt::Debug + Send + Sync + 'static {
 }
 
 /// Why a harness is not able to do something. Its cases are reported as *not run*, with this reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct Missing(String);
 
 impl Missing {
     /// Says why: "the server has no clock of its own".
     pub fn because(why: impl Into<String>) -> Missing {
         Missing(why.into())
-    }
-}
-
-impl fmt::Display for Missing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

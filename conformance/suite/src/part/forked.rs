@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Waker};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fork::{Fork, fork, waitpid};
 use lock_core::{
@@ -25,6 +25,8 @@ use crate::timing::Answered;
 
 /// The longest time that a child may take for all its calls.
 const LIMIT: Duration = Duration::from_secs(10);
+/// The longest time for one call, where no other thread keeps the machine busy.
+const CALL: Duration = Duration::from_secs(1);
 /// What a call says of a lock of the parent's.
 const LOST: ErrorKind = ErrorKind::Lost;
 /// What a call says of the parent's client.
@@ -164,18 +166,24 @@ fn users(
 /// The calls of a child.
 struct Calls {
     own: Runtime,
-    now: Arc<Mutex<&'static str>>,
+    now: Arc<Mutex<(&'static str, Instant)>>,
 }
 
 impl Calls {
-    /// Starts a thread that ends the child if it waits for something.
-    fn begin() -> Calls {
-        let now = Arc::new(Mutex::new("its first call"));
+    /// Starts a thread that ends the child if it waits for something: if a call takes longer than this.
+    fn begin(limit: Duration) -> Calls {
+        let began = Instant::now();
+        let now = Arc::new(Mutex::new(("its first call", began)));
         let waits_for = now.clone();
         thread::spawn(move || {
-            thread::sleep(LIMIT);
-            println!("child waits in {}", waits_for.lock().unwrap_or_else(PoisonError::into_inner));
-            exit(1)
+            loop {
+                thread::sleep(CALL / 20);
+                let (call, since) = *waits_for.lock().unwrap_or_else(PoisonError::into_inner);
+                if since.elapsed() > limit || began.elapsed() > LIMIT {
+                    println!("child waits in {call}");
+                    exit(1)
+                }
+            }
         });
         Calls { own: Builder::new_current_thread().enable_all().build().expect("a runtime"), now }
     }
@@ -197,14 +205,14 @@ impl Calls {
     }
 
     fn done<T>(&self, call: &'static str, work: impl FnOnce() -> T) -> T {
-        *self.now.lock().unwrap_or_else(PoisonError::into_inner) = call;
+        *self.now.lock().unwrap_or_else(PoisonError::into_inner) = (call, Instant::now());
         work()
     }
 }
 
 fn child(order: &Order, harness: &impl Harness, all: All, nth: usize) -> ! {
     let All { client, guard, lock, owner, reentrant, entered, pending } = all;
-    let calls = Calls::begin();
+    let calls = Calls::begin(if order.part == Part::ForksBusy { LIMIT } else { CALL });
     let held = calls.done("is_held", || guard.is_held() || !guard.valid_for().is_zero() || entered.is_held());
     assert!(!held, "a fork holds nothing");
     calls.fails("check of a guard", LOST, || guard.check());
