@@ -1,4 +1,4 @@
-//! What each backend reads of a URL, by the call that sends nothing. No error shows a password.
+//! Each backend reads a URL by the call that sends nothing. No error shows a password.
 
 #![no_main]
 

@@ -10,7 +10,7 @@ use std::thread;
 
 use onelock::ErrorKind;
 
-/// How a server of another kind reacts to a client.
+/// A server of another kind reacts to a client in one of these ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// Answers what it does not understand, as HTTP does.

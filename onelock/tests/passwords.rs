@@ -41,7 +41,7 @@ const SCHEMES: [&str; 25] = [
 /// The pieces that passwords here consist of. No other text contains them.
 const PIECES: [&str; 3] = ["Qz7kW", "Vx3jY", "Hq9pX"];
 
-/// What stands between the pieces: everything that has a meaning in a URL, for at least one of its parsers.
+/// These stand between the pieces: everything that has a meaning in a URL, for at least one of its parsers.
 const BETWEEN: [&str; 28] = [
     "/",
     "?",
@@ -184,7 +184,7 @@ fn whatever_characters_a_password_has() {
     }
 }
 
-/// What a client shows and logs, whether it could be opened or not.
+/// All that a client shows and logs, opened or not.
 #[tokio::test]
 async fn whatever_becomes_of_the_client() {
     tracing::subscriber::set_global_default(Log).expect("no other test of this program subscribes");

@@ -10,7 +10,7 @@ use crate::workspace::target;
 /// The ways in which this machine can install a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Machine {
-    /// How a command can run as root, if it can.
+    /// The way in which a command can run as root, if it can.
     root: Option<Root>,
     apt: bool,
     /// Homebrew starts no service by itself.
@@ -32,7 +32,7 @@ enum Root {
 #[derive(Debug)]
 pub(crate) struct Installation {
     command: Command,
-    /// What a person would type.
+    /// The command as a person would type it.
     pub(crate) described: String,
 }
 

@@ -29,7 +29,7 @@ struct Bug {
     /// The path of its patch, from the repository's root.
     path: String,
     judge: Judge,
-    /// Whether the case starts the program `lock`.
+    /// True if the case starts the program `lock`.
     starts_lock: bool,
     /// The files that it changes, from the repository's root.
     files: Vec<String>,

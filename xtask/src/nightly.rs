@@ -12,7 +12,7 @@ use crate::steps::{Steps, command};
 use crate::test::{self, Extent, Size};
 use crate::workspace::{cargo, root, target};
 
-/// How many histories of each family are played: a Redlock history takes ten times as long.
+/// The number of histories of each family that are played: a Redlock history takes ten times as long.
 const HISTORIES: [(&str, u64); 4] =
     [("lease", 100_000), ("queue", 100_000), ("register", 100_000), ("redlock", 20_000)];
 /// Each minute has its own seeds, so that a second run on one day plays other histories. `cargo xtask test` counts days:

@@ -30,7 +30,7 @@ pub struct Server {
     running: Running,
 }
 
-/// What a server runs in.
+/// A server runs in one of these.
 enum Running {
     /// It is a server of other people.
     Elsewhere,

@@ -183,7 +183,7 @@ pub(crate) async fn opened(server: &dyn OwnServer) -> Client {
     server.open(Options::default()).answered().await
 }
 
-/// What a case does with a lock's terms, which are always allowed.
+/// A case makes a lock of such terms, which are always allowed, and contends for it.
 pub(crate) trait Contend {
     /// Returns the lock.
     fn built(self) -> Lock;

@@ -12,7 +12,7 @@ use crate::git::git;
 use crate::targets;
 use crate::workspace::{cargo, root};
 
-/// How long a case may take. The suite ends one that hangs after a minute, a backend's own tests after two.
+/// The longest time that a case may take. The suite ends one that hangs after a minute, a backend's own tests after two.
 const LONGEST: Duration = Duration::from_secs(180);
 
 /// The copy: a work tree of git's.

@@ -96,7 +96,7 @@ pub(crate) fn wrote(call: CallId, token: u64, accepted: bool) -> What {
     What::Wrote { call, token, accepted }
 }
 
-/// What a log by hand is made of: events one millisecond apart, or events at given times, in milliseconds.
+/// A log by hand consists of these: events one millisecond apart, or events at given times, in milliseconds.
 pub(crate) trait Event {
     /// Returns the entry that this event, the `nth` of its log, has there.
     fn entry(self, nth: u64) -> Entry;

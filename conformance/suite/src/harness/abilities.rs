@@ -1,4 +1,4 @@
-//! What a harness is able to do to the servers under test.
+//! A harness is able to do these things to the servers under test.
 
 use std::sync::Arc;
 

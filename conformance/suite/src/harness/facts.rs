@@ -1,4 +1,4 @@
-//! What cases have to know of a backend and its servers.
+//! Cases have to know these facts of a backend and its servers.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub struct Facts {
     pub ttl: Duration,
     /// By how much a holder's age, as the server's answers show it, may be too short.
     pub age_too_short_by: Duration,
-    /// How many held locks one request can prove at most, on a server that keeps sessions.
+    /// The largest number of held locks that one request can prove, on a server that keeps sessions.
     pub proven_at_once: usize,
     /// A fork of a process that has clients can open one of its own. If not, opening it says so.
     pub opens_in_forks: bool,

@@ -27,9 +27,9 @@ use crate::timing::Answered;
 const LIMIT: Duration = Duration::from_secs(10);
 /// The longest time for one call, where no other thread keeps the machine busy.
 const CALL: Duration = Duration::from_secs(1);
-/// What a call says of a lock of the parent's.
+/// The kind of a call's error about a lock of the parent's.
 const LOST: ErrorKind = ErrorKind::Lost;
-/// What a call says of the parent's client.
+/// The kind of a call's error about the parent's client.
 const REFUSED: ErrorKind = ErrorKind::Unavailable { effect: Effect::NotApplied };
 
 /// Everything that the process has, and that a child has copies of.
