@@ -42,7 +42,8 @@ impl RedisCluster {
                     ["--cluster-enabled", "yes", "--cluster-port", &bus, "--cluster-node-timeout", &timeout];
                 // A replica takes its primary's place whatever it has missed.
                 let replica = ["--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"];
-                settings.clone().and(&member).and(&replica)
+                let own: Vec<&str> = settings.args.iter().map(String::as_str).collect();
+                Settings { args: Vec::new(), ..settings.clone() }.and(&member).and(&replica).and(&own)
             })
             .collect();
         let started = RedisCluster { members: cluster::start(&Redis, &members)?, _buses: buses };
@@ -115,14 +116,15 @@ impl RedisCluster {
         self.ask(member, &["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), "1000"])
     }
 
-    /// Ends the move: the slot belongs to the other member now.
+    /// Ends the move: the slot belongs to the other member now. All primaries are told, as a resharding tool does.
     ///
     /// # Errors
     ///
     /// If a member refuses, or does not answer.
     pub fn end_to_move(&self, slot: u16, from: usize, to: usize) -> io::Result<()> {
         let (slot, target) = (slot.to_string(), self.id(to)?);
-        for member in [to, from] {
+        let others = (0..PRIMARIES).filter(|member| ![to, from].contains(member));
+        for member in [to, from].into_iter().chain(others) {
             self.ask::<()>(member, &["CLUSTER", "SETSLOT", &slot, "NODE", &target])?;
         }
         Ok(())
