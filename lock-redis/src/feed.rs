@@ -28,7 +28,7 @@ type Channel = Arc<[u8]>;
 pub(crate) enum Topic {
     /// The lock with this name may be free.
     Releases { name: Name, channel: Channel },
-    /// Which lock was revoked, of all locks with the client's prefix.
+    /// The lock that was revoked, of all locks with the client's prefix.
     Revokes { channel: Channel },
 }
 

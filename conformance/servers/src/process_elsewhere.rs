@@ -10,6 +10,15 @@ use lock_conformance::harness::Ended;
 
 use super::pipes::Pipes;
 
+/// The methods of a value that cannot exist.
+macro_rules! never {
+    ($($name:ident($($argument:ty)?) -> $result:ty;)+) => {$(
+        pub fn $name(&self $(, _: $argument)?) -> $result {
+            match *self {}
+        }
+    )+};
+}
+
 /// A child process, which cannot exist here.
 #[derive(Debug)]
 pub enum Process {}
@@ -28,27 +37,16 @@ impl Process {
     pub(super) fn output(_: &mut Command) -> io::Result<std::process::Output> {
         Err(unsupported())
     }
-}
 
-macro_rules! methods {
-    ($($name:ident($($argument:ty)?) -> $result:ty;)+) => {
-        #[allow(missing_docs, reason = "they are documented where there is such a process")]
-        impl Process {
-            $(pub fn $name(&self $(, _: $argument)?) -> $result {
-                match *self {}
-            })+
-        }
-    };
-}
-
-methods! {
-    id() -> u32;
-    kill() -> io::Result<()>;
-    terminate(Duration) -> io::Result<Ended>;
-    pause() -> io::Result<()>;
-    resume() -> io::Result<()>;
-    ended() -> io::Result<Option<Ended>>;
-    wait(Duration) -> io::Result<Option<Ended>>;
+    never! {
+        id() -> u32;
+        kill() -> io::Result<()>;
+        terminate(Duration) -> io::Result<Ended>;
+        pause() -> io::Result<()>;
+        resume() -> io::Result<()>;
+        ended() -> io::Result<Option<Ended>>;
+        wait(Duration) -> io::Result<Option<Ended>>;
+    }
 }
 
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use super::host::Host;
 pub struct Settings {
     /// The data that it writes to disk.
     pub persistence: Persistence,
-    /// Which wall clock it reads.
+    /// The wall clock that it reads.
     pub clock: Clock,
     /// Further arguments of the program.
     pub args: Vec<String>,
@@ -39,7 +39,7 @@ pub enum Persistence {
     None,
 }
 
-/// Which wall clock a server reads.
+/// The wall clock that a server reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clock {
     /// The machine's.

@@ -30,7 +30,7 @@ pub(super) struct Holder {
 /// The part that one server has granted to a call that holds a lock, or may be about to hold it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part {
-    /// Which server.
+    /// The server.
     pub(super) place: usize,
     pub(super) call: CallId,
     /// The call's grant that it belongs to, as far as servers tell grants apart.

@@ -32,9 +32,9 @@ pub enum What {
     Asked {
         /// The number of this call.
         call: CallId,
-        /// Which client.
+        /// The client.
         client: usize,
-        /// Which lock.
+        /// The lock.
         lock: LockId,
         /// The terms.
         terms: Terms,
@@ -43,7 +43,7 @@ pub enum What {
     },
     /// A call has its guard.
     Granted {
-        /// Which call.
+        /// The call.
         call: CallId,
         /// The guard's token.
         token: u64,
@@ -52,14 +52,14 @@ pub enum What {
     },
     /// A call gets no guard.
     NotGranted {
-        /// Which call.
+        /// The call.
         call: CallId,
         /// The reason that it was given.
         why: Why,
     },
     /// A guard that was looked at says that it is held.
     Held {
-        /// Which call.
+        /// The call.
         call: CallId,
         /// The time for which the guard is certain to be held, by its client's clock, in microseconds.
         left: u64,
@@ -70,7 +70,7 @@ pub enum What {
     Renewed(CallId),
     /// A holder is told that its lock is lost.
     Told {
-        /// Which call.
+        /// The call.
         call: CallId,
         /// The cause, if the holder was told one.
         cause: Option<LossReason>,
@@ -82,7 +82,7 @@ pub enum What {
     },
     /// A holder gives up its guard.
     LetGo {
-        /// Which call.
+        /// The call.
         call: CallId,
         /// The way in which the holder gives it up.
         parting: Parting,
@@ -91,7 +91,7 @@ pub enum What {
     },
     /// A release is answered.
     Ended {
-        /// Which call.
+        /// The call.
         call: CallId,
         /// The answer.
         ending: Ending,
@@ -100,7 +100,7 @@ pub enum What {
     Left(CallId),
     /// A write arrives at the fenced resource.
     Wrote {
-        /// Which call.
+        /// The call.
         call: CallId,
         /// The token of the write.
         token: u64,
@@ -117,37 +117,37 @@ pub enum What {
     Revokes {
         /// The number of this call.
         call: CallId,
-        /// Which client.
+        /// The client.
         client: usize,
-        /// Which lock.
+        /// The lock.
         lock: LockId,
         /// When the lock is to become free.
         when: When,
     },
     /// The holder of a lock at the server has changed.
     Holder {
-        /// Which lock.
+        /// The lock.
         lock: LockId,
         /// The new holder; none if the lock is free.
         call: Option<CallId>,
     },
     /// The set of calls that have a lock on any of several servers has changed.
     Parts {
-        /// Which lock.
+        /// The lock.
         lock: LockId,
         /// The calls that have it on at least one server.
         calls: Vec<CallId>,
     },
     /// The set of calls that have a place in a lock's queue, the holder included, has changed.
     Places {
-        /// Which lock.
+        /// The lock.
         lock: LockId,
         /// The calls. Their order has no meaning.
         calls: Vec<CallId>,
     },
     /// The server ended a grant early, or may end it early.
     Shortened {
-        /// Which call.
+        /// The call.
         call: CallId,
         /// The highest token that the grant may have.
         token: u64,
@@ -158,9 +158,9 @@ pub enum What {
     Restored(CallId),
     /// A message between a client and a server was lost, late or doubled, or came to a server without a vote.
     Missed {
-        /// Which client.
+        /// The client.
         client: usize,
-        /// Which server.
+        /// The server.
         server: usize,
         /// Its fate.
         fate: Fate,
@@ -180,7 +180,7 @@ pub enum What {
         call: CallId,
         /// The try of the call that the server had granted. Only one try of a call becomes a hold.
         grant: u64,
-        /// Which server.
+        /// The server.
         server: usize,
     },
     /// The release that is logged next gave back what a revoke had left in the place of the revoked holder, whose call
@@ -192,14 +192,14 @@ pub enum What {
     Over(Fault),
     /// A client was shut down. The shutdown waits for the client's claims to end.
     ShutDown {
-        /// Which client.
+        /// The client.
         client: usize,
         /// The number of claims that were left when the time limit was over.
         left: usize,
     },
     /// The calls that are left on the servers when all clients are shut down and the last lease is over.
     Remains {
-        /// Which lock.
+        /// The lock.
         lock: LockId,
         /// The calls that still have a place or a lease.
         calls: Vec<CallId>,

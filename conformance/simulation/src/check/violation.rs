@@ -79,7 +79,7 @@ const EXCUSED_AT_LEAST: u64 = 10;
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which promise.
+    /// The promise.
     pub invariant: Invariant,
     /// The calls that it is about.
     pub calls: Vec<CallId>,

@@ -23,9 +23,9 @@ pub enum Fate {
 /// A lock that a process has, as far as it knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Claim {
-    /// Which client.
+    /// The client.
     pub client: usize,
-    /// Which lock.
+    /// The lock.
     pub lock: LockId,
 }
 

@@ -18,7 +18,7 @@ pub(super) struct ClaimSlot {
     pub(super) claimant: usize,
 }
 
-/// Which holder a revoke names.
+/// The holder that a revoke names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holder {
     /// The present holder.

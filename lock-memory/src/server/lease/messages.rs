@@ -152,7 +152,7 @@ pub enum Answer {
     Revoked(Revoked),
     /// Who holds the lock.
     Holder(Option<Entry>),
-    /// Which locks are held.
+    /// The locks that are held.
     Listed(Vec<Key>),
 }
 

@@ -124,7 +124,7 @@ pub enum Answer {
     Revoked(Revoked),
     /// Who holds the lock, and who waits.
     Inspected(Inspection),
-    /// Which locks are held.
+    /// The locks that are held.
     Listed(Vec<Key>),
 }
 

@@ -47,7 +47,7 @@ pub(super) enum Revision {
 #[derive(Default)]
 pub(super) struct State {
     pub(super) values: BTreeMap<String, (Vec<u8>, u64, i64)>,
-    /// Which of these are the removal of their key.
+    /// Those of them that are the removal of their key.
     removed: BTreeSet<String>,
     pub(super) writes: u64,
     /// The requests since the last look at them.
